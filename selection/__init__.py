@@ -1,0 +1,1 @@
+"""Which regressors to ship: the most accurate ones within a prediction-time and a size budget."""

@@ -1,0 +1,147 @@
+"""Dependencies point one way, and heavy libraries are imported only inside the functions that need them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("medn", "layer_generators", "regressors", "selection")
+
+MAY_IMPORT = {
+    "core": {"core"},
+    "layer_generators": {"core", "layer_generators"},
+    "regressors": {"core", "regressors"},
+    "selection": {"core", "selection"},
+    "network": {"core", "network"},
+    "devices": {"core", "layer_generators", "devices"},
+}
+"""What the parts at the bottom may import of medn; those above them may import all but the command line."""
+
+HEAVY = {
+    *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
+    *("lightgbm", "xgboost", "optuna"),
+}
+LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn"}
+"""Parts in which not even the top of a module may import a heavy library."""
+
+
+def part_of(module: list[str]) -> str:
+    """The part a module belongs to: `core` for medn.core.values, `pipeline` for medn.pipeline, `medn` for itself."""
+    return module[1] if len(module) > 1 else module[0]
+
+
+def module_of(path: Path, root: Path) -> list[str]:
+    parts = list(path.relative_to(root).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return parts if parts[0] == "medn" else ["medn", *parts]
+
+
+def imported(node: ast.stmt) -> list[list[str]]:
+    """The modules an import names; `from medn import core` names medn.core."""
+    if isinstance(node, ast.Import):
+        return [alias.name.split(".") for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = (node.module or "").split(".")
+        return [[*base, alias.name] if base == ["medn"] else base for alias in node.names]
+    return []
+
+
+def top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported: not those inside functions or under TYPE_CHECKING."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def wrong_imports(path: Path, root: Path) -> list[str]:
+    """Every import of a file that points the wrong way or is too heavy for where it stands."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    part = part_of(module_of(path, root))
+    name = path.relative_to(root).as_posix()
+    wrong = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            wrong.append(f"{name}:{node.lineno} imports relatively")
+            continue
+        for target in imported(node) if isinstance(node, ast.stmt) else []:
+            if target[0] in ("experiments", "tests", *FOLDERS[1:]):
+                wrong.append(f"{name}:{node.lineno} imports {target[0]}")
+            elif target[0] == "medn" and len(target) > 1:
+                allowed = MAY_IMPORT.get(part)
+                forbidden = (
+                    target[1] not in allowed if allowed else target[1] == "cli" and part not in ("cli", "__main__")
+                )
+                if forbidden and target[1] != "__version__":
+                    wrong.append(f"{name}:{node.lineno} {part} imports {'.'.join(target)}")
+    if part in LIGHT_PARTS:
+        for node in top_level(tree):
+            wrong += [f"{name}:{node.lineno} imports {to[0]} at its top" for to in imported(node) if to[0] in HEAVY]
+    return wrong
+
+
+def test_every_import_points_the_right_way() -> None:
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    assert [mistake for path in files for mistake in wrong_imports(path, ROOT)] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "mistake"),
+    [
+        ("medn/core/values.py", "import medn.devices.backend", "core imports medn.devices.backend"),
+        ("medn/core/values.py", "from medn import pipeline", "core imports medn.pipeline"),
+        (
+            "layer_generators/kind.py",
+            "from medn.regressors.tree import x",
+            "layer_generators imports medn.regressors.tree",
+        ),
+        (
+            "layer_generators/kind.py",
+            "def f():\n    from medn.devices import x",
+            "layer_generators imports medn.devices",
+        ),
+        ("selection/front.py", "import medn.layer_generators", "selection imports medn.layer_generators"),
+        ("medn/devices/worker.py", "import medn.cli.main", "devices imports medn.cli.main"),
+        ("medn/pipeline/sweep.py", "import medn.cli.main", "pipeline imports medn.cli.main"),
+        ("medn/pipeline/sweep.py", "import experiments.table", "imports experiments"),
+        ("medn/pipeline/sweep.py", "from selection import front", "imports selection"),
+        ("medn/core/values.py", "from . import errors", "imports relatively"),
+        ("medn/core/values.py", "try:\n    import torch.nn\nexcept ImportError:\n    pass", "imports torch at its top"),
+        ("medn/cli/doctor.py", "class A:\n    from scipy import stats", "imports scipy at its top"),
+    ],
+)
+def test_an_import_is_refused(file: str, code: str, mistake: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(code)
+    (found,) = wrong_imports(path, tmp_path)
+    assert found.endswith(mistake)
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("medn/core/values.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
+        ("medn/core/values.py", "def f():\n    import torch"),
+        ("medn/devices/worker.py", "from medn.layer_generators.kind import layer_kinds"),
+        ("medn/pipeline/sweep.py", "import medn.devices.worker\nimport medn.layer_generators.plan"),
+        ("medn/cli/main.py", "import medn.cli.doctor\nfrom medn import __version__"),
+    ],
+)
+def test_an_import_is_allowed(file: str, code: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(code)
+    assert wrong_imports(path, tmp_path) == []
