@@ -1,0 +1,1 @@
+"""The ground every other part stands on: values, errors, registry, configuration, store, statistics. No torch here."""

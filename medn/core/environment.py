@@ -1,0 +1,204 @@
+"""The machine a measurement was made on: what decides a latency, read without any tool and without ever failing.
+
+What a system does not tell is None. The roots of the system's files are arguments, so a test can lay out its own.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medn.core.values import Scalar, content_key
+
+Manifest = dict[str, Any]
+
+VECTOR_EXTENSIONS = (
+    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile"),
+    *("asimd", "asimdhp", "asimddp", "sve", "sve2", "bf16", "i8mm"),
+)
+"""CPU flags that choose a kernel; virtual machines often hide the model's name but not these."""
+
+UNLIMITED_BYTES = 1 << 60
+"""Version 1 control groups write "no limit" as a number near the largest one there is."""
+
+
+@dataclass(frozen=True)
+class SystemFiles:
+    """Where the kernel describes the machine."""
+
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+
+    @property
+    def first_core(self) -> Path:
+        return self.sys / "devices/system/cpu/cpu0"
+
+
+SYSTEM_FILES = SystemFiles()
+
+
+def environment_manifest(backend_versions: Mapping[str, str], files: SystemFiles = SYSTEM_FILES) -> Manifest:
+    """Everything worth knowing about this machine, as plain JSON values."""
+    described = _cpu_description(files)
+    flags = described.get("flags", described.get("Features"))
+    scaling = files.first_core / "cpufreq"
+    return {
+        "cpu": {
+            "model": _cpu_model(described),
+            "architecture": platform.machine() or None,
+            "vector_extensions": None if flags is None else " ".join(sorted({*flags.split()} & {*VECTOR_EXTENSIONS})),
+            "logical_cores": os.cpu_count(),
+            "usable_cores": usable_cores(),
+            "cache_bytes": cache_bytes(files),
+            "governor": _text(scaling / "scaling_governor"),
+            "lowest_hz": _number(scaling / "scaling_min_freq", scale=1000),
+            "highest_hz": _number(scaling / "scaling_max_freq", scale=1000),
+            "hypervisor": None if flags is None else "hypervisor" in flags.split(),
+        },
+        "memory_bytes": _memory_bytes(),
+        "container": {"cpu_quota": _cpu_quota(files), "memory_bytes": _memory_limit(files)},
+        "os": {"name": platform.system() or None, "release": platform.release() or None},
+        "python": platform.python_version(),
+        "libraries": dict(backend_versions),
+    }
+
+
+def environment_id(manifest: Manifest) -> str:
+    """The name of all machines alike: equal exactly where `differences` has nothing to say."""
+    return content_key(_deciding(manifest))
+
+
+def differences(here: Manifest, run: Manifest) -> list[str]:
+    """What may make latencies differ between two machines, one sentence each.
+
+    >>> here, run = environment_manifest({"torch": "2.12.0"}), environment_manifest({"torch": "2.13.0"})
+    >>> differences(here, run)
+    ['torch: 2.12.0 here, 2.13.0 in the run']
+    """
+    ours, theirs = _deciding(here), _deciding(run)
+    return [
+        f"{name}: {_words(ours.get(name))} here, {_words(theirs.get(name))} in the run"
+        for name in {**theirs, **ours}
+        if ours.get(name) != theirs.get(name)
+    ]
+
+
+def usable_cores() -> int:
+    """Logical cores this process may run on; a container or `taskset` leaves fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cache_bytes(files: SystemFiles = SYSTEM_FILES) -> dict[str, int]:
+    """Size of each cache a core sees: L1d, L1i, L2, L3. Empty where the system does not say."""
+    sizes: dict[str, int] = {}
+    for folder in sorted((files.first_core / "cache").glob("index*")):
+        level, kind, size = (_text(folder / name) for name in ("level", "type", "size"))
+        if level and size and size.rstrip("KMG").isdigit():
+            suffix = {"Data": "d", "Instruction": "i"}.get(kind or "", "")
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(size[-1], 1)
+            sizes[f"L{level}{suffix}"] = int(size.rstrip("KMG")) * unit
+    return sizes
+
+
+def last_level_cache_bytes(files: SystemFiles = SYSTEM_FILES) -> int | None:
+    """The largest cache, which a cold measurement must flush."""
+    return max(cache_bytes(files).values(), default=None)
+
+
+def _deciding(manifest: Manifest) -> dict[str, Scalar]:
+    """The parts that decide a latency, by a name to show; what is not known is left out."""
+    cpu, container = manifest["cpu"], manifest["container"]
+    parts = {
+        "cpu model": cpu["model"],
+        "architecture": cpu["architecture"],
+        "vector extensions": cpu["vector_extensions"],
+        "usable cores": cpu["usable_cores"],
+        **{f"{name} cache bytes": size for name, size in cpu["cache_bytes"].items()},
+        "governor": cpu["governor"],
+        "highest frequency in Hz": cpu["highest_hz"],
+        "container's cpu quota": container["cpu_quota"],
+        "container's memory bytes": container["memory_bytes"],
+        **manifest["libraries"],
+    }
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _words(value: Scalar | None) -> str:
+    return "none" if value is None else str(value)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _number(path: Path, scale: int = 1) -> int | None:
+    text = _text(path)
+    return int(text) * scale if text is not None and text.lstrip("-").isdigit() else None
+
+
+def _cpu_description(files: SystemFiles) -> dict[str, str]:
+    """The first value of every field of /proc/cpuinfo."""
+    fields: dict[str, str] = {}
+    for line in (_text(files.proc / "cpuinfo") or "").splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    return fields
+
+
+def _cpu_model(described: Mapping[str, str]) -> str | None:
+    for name in ("model name", "cpu model", "Model", "Hardware"):
+        if described.get(name):
+            return described[name]
+    if "CPU part" in described:  # ARM servers name their cores by number alone
+        return f"ARM implementer {described.get('CPU implementer')} part {described['CPU part']}"
+    return platform.processor() or None
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _control_groups(files: SystemFiles, controller: str) -> Iterator[Path]:
+    """The folders whose limits this process is under, from its own group up to the root."""
+    root = files.sys / "fs/cgroup"
+    for line in (_text(files.proc / "self/cgroup") or "").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = root / controllers if controllers else root
+        folder = top / group.lstrip("/")
+        yield from (folder, *(parent for parent in folder.parents if parent.is_relative_to(top)))
+
+
+def _cpu_quota(files: SystemFiles) -> float | None:
+    """How many cores' worth of time the container may use."""
+    quotas = []
+    for group in _control_groups(files, "cpu"):
+        quota, _, period = (_text(group / "cpu.max") or "").partition(" ")
+        if not quota:
+            quota, period = (_text(group / f"cpu.cfs_{part}_us") or "" for part in ("quota", "period"))
+        if quota.isdigit() and period.isdigit() and int(period):
+            quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)
+
+
+def _memory_limit(files: SystemFiles) -> int | None:
+    limits = [
+        limit
+        for group in _control_groups(files, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (limit := _number(group / name)) is not None and limit < UNLIMITED_BYTES
+    ]
+    return min(limits, default=None)

@@ -1,0 +1,70 @@
+"""Errors that a person reads: one clear sentence each, and the exit code the command line ends with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class MednError(Exception):
+    """Something went wrong that the user can mend; the message says how."""
+
+    exit_code = 1
+
+
+class UsageError(MednError):
+    """What was asked for is not possible: a wrong name, value, file or combination."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """Everything that is wrong with one configuration, gathered and each with its path."""
+
+    def __init__(self, source: str, mistakes: Sequence[str]) -> None:
+        self.source = source
+        self.mistakes = tuple(mistakes)
+        count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {mistake}" for mistake in mistakes)]))
+
+
+class StoreError(MednError):
+    """The run folder cannot be read or written, or holds something other than what is asked for."""
+
+
+class DeviceUnavailable(MednError):
+    """The device does not exist on this machine, or a library it needs is missing."""
+
+    exit_code = 3
+
+
+class NothingMeasured(MednError):
+    """There is no measurement to work with."""
+
+    exit_code = 3
+
+
+class TooNoisy(MednError):
+    """The measurements repeat worse than `--strict` allows."""
+
+    exit_code = 4
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The near miss, if there is one, as a sentence to append.
+
+    >>> did_you_mean("conv2", ["conv2d", "linear"])
+    " Did you mean 'conv2d'?"
+    """
+    close = difflib.get_close_matches(str(name), [str(other) for other in known], n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def unknown(what: str, name: object, known: Iterable[object]) -> str:
+    """The sentence for a name that is not one of the known ones.
+
+    >>> unknown("layer kind", "conv2", ["conv2d", "linear"])
+    "no layer kind named 'conv2'. Did you mean 'conv2d'? Known: conv2d, linear"
+    """
+    names = sorted(str(other) for other in known)
+    return f"no {what} named {str(name)!r}.{did_you_mean(str(name), names)} Known: {', '.join(names) or 'none'}"

@@ -1,0 +1,212 @@
+"""The values that cross the parts of medn: frozen, hashable, checked where they are made.
+
+Units stand in the names; times are seconds, sizes are bytes. What can be derived is a property, not a field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError
+
+Scalar = int | float | str | bool
+Parameters = tuple[tuple[str, Scalar], ...]
+Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory"]
+
+CACHE_STATES = ("hot", "cold")
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2}
+"""The data types a layer can be measured in, and the bytes of one element."""
+
+MAXIMUM_UTILIZATION = 0.95
+
+
+def canonical_json(value: object) -> str:
+    """The one text of a value, so that equal values have equal hashes on every machine."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def content_key(value: object) -> str:
+    """A short name made from content alone."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:20]
+
+
+def freeze(parameters: Mapping[str, Scalar]) -> Parameters:
+    return tuple(sorted(parameters.items()))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A kind and every hyper-parameter with it, the input shape included, the batch size not.
+
+    Layers are made by their kind, which checks them: `layer_kinds["relu"].layer(...)`.
+    """
+
+    kind: str
+    parameters: Parameters
+
+    @cached_property
+    def key(self) -> str:
+        return content_key([self.kind, dict(self.parameters)])
+
+    @cached_property
+    def values(self) -> dict[str, Scalar]:
+        return dict(self.parameters)
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.parameters)})"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Under which circumstances a layer is measured; `utilization` is the one asked for.
+
+    >>> Condition(batch_size=8, utilization=0.5).batch_size
+    8
+    """
+
+    batch_size: int = 1
+    utilization: float = 0.0
+    cache: str = "hot"
+    dtype: str = "fp32"
+    threads: int = 1
+    extra: Parameters = ()
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise UsageError(f"batch_size: must be at least 1 (got {self.batch_size})")
+        if not 0.0 <= self.utilization <= MAXIMUM_UTILIZATION:
+            raise UsageError(f"utilization: must be from 0 to {MAXIMUM_UTILIZATION} (got {self.utilization})")
+        if self.cache not in CACHE_STATES:
+            raise UsageError(f"cache: must be one of {', '.join(CACHE_STATES)} (got {self.cache!r})")
+        if self.dtype not in ELEMENT_BYTES:
+            raise UsageError(f"dtype: must be one of {', '.join(ELEMENT_BYTES)} (got {self.dtype!r})")
+        if self.threads < 1:
+            raise UsageError(f"threads: must be at least 1 (got {self.threads})")
+
+    @property
+    def values(self) -> dict[str, Scalar]:
+        """The columns of this condition, the user's own among them."""
+        return {
+            "batch_size": self.batch_size,
+            "utilization": self.utilization,
+            "cache": self.cache,
+            "dtype": self.dtype,
+            "threads": self.threads,
+            **dict(self.extra),
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Scalar]) -> Condition:
+        own = {name: values[name] for name in CONDITION_COLUMNS if name in values}
+        extra = {name: value for name, value in values.items() if name not in CONDITION_COLUMNS}
+        return cls(**own, extra=freeze(extra))  # type: ignore[arg-type]
+
+
+CONDITION_COLUMNS = ("batch_size", "utilization", "cache", "dtype", "threads")
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is to be measured: a layer under a condition on a device."""
+
+    layer: Layer
+    condition: Condition
+    device: str
+
+    @cached_property
+    def key(self) -> str:
+        return content_key([self.layer.kind, self.layer.values, self.condition.values, self.device])
+
+    def __str__(self) -> str:
+        return f"{self.layer} at {self.condition.values} on {self.device}"
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The raw timings of one visit, per call of the layer: nothing is dropped here, only marked."""
+
+    wall_s: NDArray[np.float64]
+    cpu_s: NDArray[np.float64]
+    preempted: NDArray[np.bool_]
+    calls_per_sample: int = 1
+
+    def __post_init__(self) -> None:
+        if not len(self.wall_s) == len(self.cpu_s) == len(self.preempted):
+            raise ValueError("wall_s, cpu_s and preempted must have one entry per sample")
+
+    def __len__(self) -> int:
+        return len(self.wall_s)
+
+    @cached_property
+    def ordered(self) -> NDArray[np.float64]:
+        """All wall times, shortest first."""
+        return np.sort(self.wall_s)
+
+    @cached_property
+    def ordered_undisturbed(self) -> NDArray[np.float64]:
+        """Wall times of the samples nobody interrupted, shortest first; all where every one was interrupted."""
+        kept = self.wall_s[~self.preempted]
+        return np.sort(kept) if len(kept) else self.ordered
+
+
+NO_SAMPLES = Samples(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """One short visit to a point: raw samples and all that was seen around them, or the reason there are none."""
+
+    point_key: str
+    pass_number: int
+    environment_id: str
+    started_at: float
+    status: Status
+    reason: str = ""
+    samples: Samples = NO_SAMPLES
+    utilization_measured: float | None = None
+    """Share of the device that others held just before the timing began."""
+    utilization_during: float | None = None
+    """Share that others got while the layer competed with them."""
+    reference_s: float | None = None
+    """A fixed small kernel, timed beside the layer: it drifts when the machine does."""
+    memory_bytes: int | None = None
+    memory_reason: str = ""
+    energy_j: float | None = None
+    """Energy of one call."""
+    energy_reason: str = ""
+    output_error: float | None = None
+    """Largest difference to torch's output, relative to the largest output; None where torch itself was timed."""
+    probes: Mapping[str, float | None] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    """Wall time the whole visit took, building and warming up included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """All visits to one point."""
+
+    point: Point
+    visits: tuple[Visit, ...]
+
+    @property
+    def good_visits(self) -> tuple[Visit, ...]:
+        return tuple(visit for visit in self.visits if visit.status == "ok")
+
+    @property
+    def status(self) -> Status:
+        """Good as soon as one visit was; otherwise what the last one said."""
+        if self.good_visits or not self.visits:
+            return "ok" if self.visits else "failed"
+        return self.visits[-1].status
+
+    @property
+    def reason(self) -> str:
+        return "" if self.status == "ok" or not self.visits else self.visits[-1].reason
