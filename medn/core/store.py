@@ -1,0 +1,244 @@
+"""The journal of a run: every visit is one committed row of SQLite, so a kill loses at most the visit under way.
+
+Rows hold what was measured and nothing derived. Samples are a blob of little-endian float32: wall seconds, CPU seconds
+and pre-empted (0 or 1), one row of the array each.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medn.core.errors import StoreError
+from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, canonical_json, freeze
+
+SCHEMA_VERSION = 1
+JOURNAL_NAME = "measurements.sqlite"
+
+_SCHEMA = """
+CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE environments (id TEXT PRIMARY KEY, manifest TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE points (
+    key TEXT PRIMARY KEY, kind TEXT NOT NULL, device TEXT NOT NULL, layer TEXT NOT NULL, condition TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE visits (
+    point_key TEXT NOT NULL REFERENCES points (key), pass_number INTEGER NOT NULL,
+    environment_id TEXT NOT NULL REFERENCES environments (id), started_at REAL NOT NULL, elapsed_s REAL NOT NULL,
+    status TEXT NOT NULL, reason TEXT NOT NULL, samples BLOB NOT NULL, calls_per_sample INTEGER NOT NULL,
+    utilization_measured REAL, utilization_during REAL, reference_s REAL,
+    memory_bytes INTEGER, memory_reason TEXT NOT NULL, energy_j REAL, energy_reason TEXT NOT NULL,
+    output_error REAL, probes TEXT NOT NULL,
+    UNIQUE (point_key, pass_number)
+);
+"""
+
+_VISIT_COLUMNS = (
+    "point_key, pass_number, environment_id, started_at, elapsed_s, status, reason, samples, calls_per_sample, "
+    "utilization_measured, utilization_during, reference_s, memory_bytes, memory_reason, energy_j, energy_reason, "
+    "output_error, probes"
+)
+_VISIT_SLOTS = ", ".join("?" * (_VISIT_COLUMNS.count(",") + 1))
+
+
+class Store:
+    """The measurements of one run, opened for as long as the `with` block lasts.
+
+    >>> import tempfile
+    >>> with Store(Path(tempfile.mkdtemp()) / "measurements.sqlite") as store:
+    ...     store.count_points()
+    0
+    """
+
+    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+        self.path = path
+        self.must_exist = must_exist
+
+    def __enter__(self) -> Store:
+        if self.must_exist and not self.path.is_file():
+            raise StoreError(f"{self.path.parent} holds no measurements yet. Make them with: medn sweep CONFIG")
+        with self._explained():
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot make the run folder {self.path.parent}: {error.strerror}") from None
+            self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # With WAL, NORMAL survives every crash of the process; only a power cut can cost the last rows.
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._migrate()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def _migrate(self) -> None:
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            with self._transaction():
+                for statement in _SCHEMA.split(";")[:-1]:
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.path} has schema {version}, this medn reads schema {SCHEMA_VERSION}. "
+                f"Use the medn that wrote it, or start a new run with --run"
+            )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what SQLite says into a sentence that names the fix."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            said = str(error).lower()
+            if "full" in said:
+                fix = "the disk is full. Free some space and run the same command again; what is committed is safe"
+            elif "readonly" in said or "unable to open" in said:
+                fix = "it cannot be written. Mend its permissions, or choose another folder with --run"
+            elif "locked" in said:
+                fix = "another process is writing to it. Wait for that one, or choose another folder with --run"
+            elif "not a database" in said or "malformed" in said:
+                fix = "it is not a medn journal, or it is damaged. Choose another folder with --run"
+            else:
+                fix = f"SQLite says: {error}"
+            raise StoreError(f"{self.path}: {fix}") from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._explained():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def _rows(self, query: str, *values: object) -> Iterator[Any]:
+        with self._explained():
+            yield from self._connection.execute(query, values)
+
+    # What is written.
+
+    def add_environment(self, environment_id: str, manifest: Mapping[str, Any]) -> None:
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR IGNORE INTO environments VALUES (?, ?)", (environment_id, canonical_json(manifest))
+            )
+
+    def note(self, name: str, value: object) -> None:
+        """Keep a fact about the run: its config, the definition of its target."""
+        with self._transaction():
+            self._connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, canonical_json(value)))
+
+    def record(self, entries: Iterable[tuple[Point, Visit]]) -> None:
+        """Commit visits, all of them or none. A visit that is already there stays as it is."""
+        with self._transaction():
+            for point, visit in entries:
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?)",
+                    (
+                        point.key,
+                        point.layer.kind,
+                        point.device,
+                        canonical_json(point.layer.values),
+                        canonical_json(point.condition.values),
+                    ),
+                )
+                self._connection.execute(
+                    f"INSERT OR IGNORE INTO visits ({_VISIT_COLUMNS}) VALUES ({_VISIT_SLOTS})",
+                    _visit_to_row(visit),
+                )
+
+    # What is read.
+
+    def read_note(self, name: str) -> Any:
+        """A kept fact; None where there is none of that name."""
+        rows = list(self._rows("SELECT value FROM notes WHERE name = ?", name))
+        return json.loads(rows[0][0]) if rows else None
+
+    def environments(self) -> dict[str, dict[str, Any]]:
+        """The environments that measurements were made in."""
+        query = "SELECT id, manifest FROM environments WHERE id IN (SELECT DISTINCT environment_id FROM visits)"
+        return {row[0]: json.loads(row[1]) for row in self._rows(query)}
+
+    def count_points(self) -> int:
+        return int(next(self._rows("SELECT COUNT(*) FROM points"))[0])
+
+    def visited(self) -> dict[str, dict[int, str]]:
+        """For each point the status of every pass over it so far."""
+        found: dict[str, dict[int, str]] = {}
+        for key, pass_number, status in self._rows("SELECT point_key, pass_number, status FROM visits"):
+            found.setdefault(key, {})[pass_number] = status
+        return found
+
+    def statuses(self, point_key: str) -> dict[int, str]:
+        """The status of every pass over one point."""
+        return dict(self._rows("SELECT pass_number, status FROM visits WHERE point_key = ?", point_key))
+
+    def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
+        """Every point with all its visits, in the order of passes."""
+        query = (
+            f"SELECT kind, device, layer, condition, {_VISIT_COLUMNS} FROM visits JOIN points ON key = point_key "
+            "WHERE ? IS NULL OR kind = ? ORDER BY kind, device, key, pass_number"
+        )
+        for head, rows in groupby(self._rows(query, kind, kind), key=lambda row: row[:4]):
+            point = Point(
+                Layer(head[0], freeze(json.loads(head[2]))), Condition.from_values(json.loads(head[3])), head[1]
+            )
+            yield Measurement(point, tuple(_visit_from_row(row[4:]) for row in rows))
+
+
+def _visit_to_row(visit: Visit) -> tuple[object, ...]:
+    samples = np.array([visit.samples.wall_s, visit.samples.cpu_s, visit.samples.preempted], dtype="<f4")
+    return (
+        visit.point_key,
+        visit.pass_number,
+        visit.environment_id,
+        visit.started_at,
+        visit.elapsed_s,
+        visit.status,
+        visit.reason,
+        samples.tobytes(),
+        visit.samples.calls_per_sample,
+        visit.utilization_measured,
+        visit.utilization_during,
+        visit.reference_s,
+        visit.memory_bytes,
+        visit.memory_reason,
+        visit.energy_j,
+        visit.energy_reason,
+        visit.output_error,
+        canonical_json(dict(visit.probes)),
+    )
+
+
+def _visit_from_row(row: tuple[Any, ...]) -> Visit:
+    wall_s, cpu_s, preempted = np.frombuffer(row[7], dtype="<f4").reshape(3, -1).astype(np.float64)
+    return Visit(
+        point_key=row[0],
+        pass_number=row[1],
+        environment_id=row[2],
+        started_at=row[3],
+        elapsed_s=row[4],
+        status=row[5],
+        reason=row[6],
+        samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample=row[8]),
+        utilization_measured=row[9],
+        utilization_during=row[10],
+        reference_s=row[11],
+        memory_bytes=row[12],
+        memory_reason=row[13],
+        energy_j=row[14],
+        energy_reason=row[15],
+        output_error=row[16],
+        probes=json.loads(row[17]),
+    )
