@@ -1,0 +1,45 @@
+"""Analytic features of a layer, the same for every kind: work, traffic, intensity, and how sizes fit tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from medn.layer_generators.kind import Column, LayerKind, Values
+
+TILES = (8, 16, 32, 64)
+"""Vector widths and block sizes that kernels work in; a size just above a multiple pays for a whole further tile."""
+
+
+def analytic_features(kind: LayerKind, values: Values, batch_size: Column, element_bytes: Column) -> dict[str, Column]:
+    """Everything that can be said of a layer without running it; numbers for one layer, columns for many.
+
+    >>> from types import SimpleNamespace
+    >>> from medn.layer_generators.kind import layer_kinds
+    >>> linear = SimpleNamespace(in_features=8, out_features=20, rows=1, bias=False)
+    >>> features = analytic_features(layer_kinds["linear"], linear, batch_size=2, element_bytes=4)
+    >>> features["flops"], features["out_features_mod_16"]
+    (640, 4)
+    """
+    costs = kind.costs(values, batch_size, element_bytes)
+    parameters_read = costs.parameter_bytes if costs.parameter_bytes_read is None else costs.parameter_bytes_read
+    bytes_read = costs.input_bytes + parameters_read
+    moved = bytes_read + costs.output_bytes
+    features: dict[str, Column] = {
+        "flops": costs.flops,
+        "bytes_read": bytes_read,
+        "bytes_written": costs.output_bytes,
+        "parameter_bytes": costs.parameter_bytes,
+        "memory_bytes": moved,
+        "intensity": costs.flops / moved,
+        **costs.more,
+    }
+    for name in kind.tiled:
+        size = getattr(values, name)
+        for tile in TILES:
+            features[f"{name}_mod_{tile}"] = size % tile
+        padded = -(-size // TILES[1]) * TILES[1]
+        features[f"{name}_waste"] = (padded - size) / padded
+    if np.ndim(costs.flops) == 0:
+        return features
+    # What does not depend on every column, such as the bytes of no parameters, is a column too.
+    return {name: np.broadcast_to(feature, np.shape(costs.flops)) for name, feature in features.items()}

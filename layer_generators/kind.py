@@ -1,0 +1,217 @@
+"""What a layer kind is: typed parameters, rules, the torch module, analytic costs, and how to know it in a model.
+
+Formulas use only arithmetic that works alike on plain numbers and on numpy columns, so one layer and a million
+layers go through the same lines. torch is imported only inside `build`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from medn.core.domains import Domain
+from medn.core.errors import ConfigError, did_you_mean
+from medn.core.registry import Registry
+from medn.core.values import Layer, Scalar, freeze
+from medn.layer_generators.operation import Operation, Recognised
+
+if TYPE_CHECKING:
+    import torch
+
+Column = Any
+"""A plain number or a numpy array of them: formulas accept both."""
+
+Values = SimpleNamespace
+"""The parameters of one layer (or columns of many) by attribute."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One typed hyper-parameter: what it says, its limits, and the default where it may be left out."""
+
+    name: str
+    about: str
+    type: type
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    default: Scalar | None = None
+
+    def mistake(self, value: object) -> str | None:
+        """What is wrong with a value, without the parameter's name; None if nothing is."""
+        if self.type is bool:
+            return None if isinstance(value, bool) else f"must be true or false (got {value!r})"
+        if self.type is str:
+            if value in self.choices:
+                return None
+            near = did_you_mean(str(value), self.choices)
+            return f"must be one of {', '.join(self.choices)} (got {value!r}).{near}"
+        if isinstance(value, bool) or not isinstance(value, int):
+            return f"must be a whole number (got {value!r})"
+        if self.low is not None and value < self.low:
+            return f"must be at least {self.low:g} (got {value})"
+        if self.high is not None and value > self.high:
+            return f"must be at most {self.high:g} (got {value})"
+        return None
+
+
+def integer(name: str, about: str, low: int, high: int, default: int | None = None) -> Parameter:
+    return Parameter(name, about, int, low=low, high=high, default=default)
+
+
+def flag(name: str, about: str, default: bool = False) -> Parameter:
+    return Parameter(name, about, bool, default=default)
+
+
+def choice(name: str, about: str, choices: tuple[str, ...], default: str | None = None) -> Parameter:
+    return Parameter(name, about, str, choices=choices, default=default)
+
+
+def look_up(table: Mapping[str, int], names: Column) -> Column:
+    """The number that belongs to a name, or to each name of a column.
+
+    >>> look_up({"relu": 1, "tanh": 6}, ["tanh", "relu"]).tolist()
+    [6, 1]
+    """
+    if isinstance(names, str):
+        return table[names]
+    found, positions = np.unique(np.asarray(names, dtype=str), return_inverse=True)
+    return np.array([table[str(name)] for name in found])[positions]
+
+
+def by_name(*parameters: Parameter) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input tensor: its shape with the batch, and for index inputs the number of valid indices."""
+
+    shape: tuple[int, ...]
+    indices_below: int | None = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a layer must do, counted from its shapes; numbers or columns."""
+
+    flops: Column
+    input_bytes: Column
+    output_bytes: Column
+    parameter_bytes: Column = 0
+    """What the module holds: parameters and floating-point buffers."""
+    parameter_bytes_read: Column | None = None
+    """What one call reads of them, where that is not all, as in an embedding table."""
+    more: Mapping[str, Column] = field(default_factory=dict)
+    """Further analytic features of this kind, such as the sizes of the matrix product behind a convolution."""
+
+
+class LayerKind(ABC):
+    """Every fact of one kind of layer. A kind is one subclass in one file, with `@layer_kinds.register` above it."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    parameters: ClassVar[tuple[Parameter, ...]]
+    shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """One name that sets several parameters at once: `kernel_size` for `kernel_h` and `kernel_w`."""
+    conveniences: ClassVar[Mapping[str, Parameter]] = {}
+    """Further names that `open` turns into parameters, such as `depthwise` or `same_padding`."""
+    sweep: ClassVar[Mapping[str, Domain]]
+    """What a sweep draws where its config says nothing: parameters, shorthands or conveniences."""
+    tiled: ClassVar[tuple[str, ...]] = ()
+    """Parameters whose remainder to vector and tile sizes matters: latency climbs them in steps."""
+
+    def rules(self, values: Values) -> Iterator[str]:
+        """A sentence for each reason why these parameters cannot go together. Yields nothing for a possible layer."""
+        return iter(())
+
+    def open(self, given: dict[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
+        """The same layer with its conveniences turned into parameters, and what contradicts them.
+
+        Every value of `given` is of the right type; parameters may be missing.
+        """
+        return given, []
+
+    @abstractmethod
+    def build(self, values: Values) -> torch.nn.Module:
+        """The torch module, made on whatever device torch is set to make things on."""
+
+    @abstractmethod
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        """The tensors the module is called with."""
+
+    @abstractmethod
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        """Shape of the (first) output, the batch included."""
+
+    @abstractmethod
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        """FLOPs and bytes, for numbers or columns."""
+
+    def recognise(self, operation: Operation) -> Recognised | None:
+        """This kind's parameters if the operation is of this kind; None if it is not."""
+        return None
+
+    def recognise_module(self, module: torch.nn.Module, input_shapes: tuple[tuple[int, ...], ...]) -> Recognised | None:
+        """For kinds that torch takes apart into many operations: known by their module instead."""
+        return None
+
+    def layer(self, **given: Scalar) -> Layer:
+        """A checked layer of this kind; all mistakes come at once.
+
+        >>> layer_kinds["linear"].layer(in_features=8, out_features=16).kind
+        'linear'
+        """
+        values, mistakes = self.resolve(given)
+        if not mistakes:
+            mistakes = list(self.rules(SimpleNamespace(**values)))
+        if mistakes:
+            raise ConfigError(f"layer {self.name}", mistakes)
+        return Layer(self.name, freeze(values))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Every name a layer of this kind may be described with."""
+        return (*(parameter.name for parameter in self.parameters), *self.shorthands, *self.conveniences)
+
+    def meaning(self, name: str) -> tuple[Parameter, ...]:
+        """The parameters that one of `names` sets: itself, those of a shorthand, or a convenience."""
+        return self._meanings[name]
+
+    @cached_property
+    def _meanings(self) -> dict[str, tuple[Parameter, ...]]:
+        known = by_name(*self.parameters) | dict(self.conveniences)
+        return {name: tuple(known[target] for target in self.shorthands.get(name, (name,))) for name in self.names}
+
+    def resolve(self, given: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
+        """Names opened to parameters, defaults filled in, every value checked by itself; the mistakes beside."""
+        mistakes = [
+            f"{name}: unknown parameter.{did_you_mean(name, self.names)} Known: {', '.join(self.names)}"
+            for name in given
+            if name not in self.names
+        ]
+        opened: dict[str, Scalar] = {}
+        for name in (name for name in self.names if name in given):
+            meant = self.meaning(name)
+            wrong = next(filter(None, (parameter.mistake(given[name]) for parameter in meant)), None)
+            mistakes += [f"{name}: {wrong}"] if wrong else []
+            twice = [parameter.name for parameter in meant if parameter.name in opened]
+            mistakes += [f"{name}: already says {target}; give one of the two" for target in twice]
+            opened |= {parameter.name: given[name] for parameter in meant}
+        if not mistakes:
+            opened, mistakes = self.open(opened)
+        for parameter in self.parameters:
+            if parameter.default is not None:
+                opened.setdefault(parameter.name, parameter.default)
+            elif parameter.name not in opened:
+                mistakes.append(f"{parameter.name}: missing")
+        return opened, mistakes
+
+
+layer_kinds: Registry[LayerKind] = Registry("layer kind", package="medn.layer_generators.kinds")

@@ -1,0 +1,96 @@
+"""Activation functions, one element at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from medn.core.domains import log_range, one_of
+from medn.layer_generators.kind import (
+    Column,
+    Costs,
+    LayerKind,
+    TensorSpec,
+    Values,
+    choice,
+    integer,
+    layer_kinds,
+    look_up,
+)
+from medn.layer_generators.operation import Operation, Recognised, split_batch
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function: its torch module, the operator that computes it, and the operations it takes per element."""
+
+    module: str
+    operator: str
+    operations: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What must be given to the module, and is seen in the operator, to mean this function."""
+
+
+# An exponential, a division or an error function counts as one operation; a comparison too.
+FUNCTIONS: Mapping[str, Function] = {
+    "relu": Function("ReLU", "aten.relu", 1),
+    "relu6": Function("ReLU6", "aten.hardtanh", 2),
+    "leaky_relu": Function("LeakyReLU", "aten.leaky_relu", 2),
+    "sigmoid": Function("Sigmoid", "aten.sigmoid", 4),
+    "hardsigmoid": Function("Hardsigmoid", "aten.hardsigmoid", 4),
+    "silu": Function("SiLU", "aten.silu", 5),
+    "hardswish": Function("Hardswish", "aten.hardswish", 5),
+    "tanh": Function("Tanh", "aten.tanh", 6),
+    "gelu": Function("GELU", "aten.gelu", 5, {"approximate": "none"}),
+    "gelu_tanh": Function("GELU", "aten.gelu", 13, {"approximate": "tanh"}),
+}
+OPERATIONS = {name: function.operations for name, function in FUNCTIONS.items()}
+
+
+@layer_kinds.register
+class Activation(LayerKind):
+    name = "activation"
+    description = "activation function, one element at a time"
+    parameters = (
+        choice("function", "which function", tuple(FUNCTIONS)),
+        integer("elements", "elements of each batch entry", 1, 268_435_456),
+    )
+    sweep = {"function": one_of(*FUNCTIONS), "elements": log_range(64, 2_000_000)}
+
+    def build(self, values: Values) -> torch.nn.Module:
+        import torch
+
+        function = FUNCTIONS[values.function]
+        module: torch.nn.Module = getattr(torch.nn, function.module)(**function.options)
+        return module
+
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        return (TensorSpec((batch_size, values.elements)),)
+
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        return (batch_size, values.elements)
+
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        elements = batch_size * values.elements
+        operations = look_up(OPERATIONS, values.function)
+        return Costs(
+            flops=operations * elements,
+            input_bytes=elements * element_bytes,
+            output_bytes=elements * element_bytes,
+            more={"all_elements": elements, "operations_per_element": operations},
+        )
+
+    def recognise(self, operation: Operation) -> Recognised | None:
+        source = operation.shape("self")
+        if source is None:
+            return None
+        for name, function in FUNCTIONS.items():
+            options = {option: operation.attributes.get(option) for option in function.options}
+            if operation.plain_name == function.operator and options == function.options:
+                batch_size, elements = split_batch(source)
+                return Recognised({"function": name, "elements": elements}, batch_size)
+        return None

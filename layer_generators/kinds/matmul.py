@@ -1,0 +1,69 @@
+"""Product of matrices that are both computed by the network, one or more pairs per batch entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from medn.core.domains import log_range, weighted
+from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.operation import Operation, Recognised, unfold_batch
+
+if TYPE_CHECKING:
+    import torch
+
+
+@layer_kinds.register
+class MatMul(LayerKind):
+    name = "matmul"
+    description = "batched product of two computed matrices"
+    parameters = (
+        integer(
+            "matrices", "pairs of matrices of each batch entry, such as the heads of attention", 1, 65_536, default=1
+        ),
+        integer("rows", "rows of the left matrix", 1, 1_048_576),
+        integer("inner", "columns of the left matrix and rows of the right one", 1, 1_048_576),
+        integer("columns", "columns of the right matrix", 1, 1_048_576),
+    )
+    sweep = {
+        "matrices": weighted({1: 0.4, 4: 0.1, 8: 0.2, 12: 0.2, 16: 0.1}),
+        "rows": log_range(1, 512),
+        "inner": log_range(16, 512),
+        "columns": log_range(16, 512),
+    }
+    tiled = ("rows", "inner", "columns")
+
+    def build(self, values: Values) -> torch.nn.Module:
+        import torch
+
+        class Product(torch.nn.Module):
+            def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+                return torch.bmm(left, right)
+
+        return Product()
+
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        pairs = batch_size * values.matrices
+        return (TensorSpec((pairs, values.rows, values.inner)), TensorSpec((pairs, values.inner, values.columns)))
+
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        return (batch_size * values.matrices, values.rows, values.columns)
+
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        pairs = batch_size * values.matrices
+        return Costs(
+            flops=2 * pairs * values.rows * values.inner * values.columns,
+            input_bytes=pairs * (values.rows + values.columns) * values.inner * element_bytes,
+            output_bytes=pairs * values.rows * values.columns * element_bytes,
+            more={"pairs": pairs},
+        )
+
+    def recognise(self, operation: Operation) -> Recognised | None:
+        names = {"aten.bmm": ("self", "mat2"), "aten.baddbmm": ("batch1", "batch2")}.get(operation.name)
+        if names is None:
+            return None
+        left, right = (operation.shape(name) for name in names)
+        if left is None or right is None:
+            return None
+        batch_size, matrices = unfold_batch(left[0], operation)
+        parameters = {"matrices": matrices, "rows": left[1], "inner": left[2], "columns": right[2]}
+        return Recognised(parameters, batch_size)

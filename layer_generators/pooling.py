@@ -1,0 +1,83 @@
+"""Pools with a sliding window over height and width: what the maximum and the average have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from medn.core.domains import Domain, log_range, one_of, weighted
+from medn.core.values import Scalar
+from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, flag, integer
+from medn.layer_generators.operation import Operation, Recognised
+from medn.layer_generators.window import (
+    axis_shorthands,
+    by_axis,
+    input_sizes,
+    per_axis,
+    product,
+    window_counts,
+    window_parameters,
+    window_rules,
+    window_span,
+)
+
+AXES = ("h", "w")
+
+POOL_PARAMETERS: tuple[Parameter, ...] = (
+    integer("channels", "channels of input and output", 1, 65_536),
+    *input_sizes(AXES),
+    *window_parameters(AXES),
+    flag("ceil_mode", "a last window that reaches beyond the input counts too"),
+)
+POOL_SHORTHANDS = axis_shorthands(AXES, "in", "kernel", "stride", "padding")
+POOL_SWEEP: dict[str, Domain] = {
+    "channels": log_range(8, 1024),
+    "in_size": log_range(7, 112),
+    "kernel_size": weighted({2: 0.45, 3: 0.4, 5: 0.1, 7: 0.05}),
+    "stride": weighted({1: 0.25, 2: 0.65, 3: 0.1}),
+    "padding": one_of(0, 1),
+    "ceil_mode": weighted({False: 0.9, True: 0.1}),
+}
+
+
+def pool_rules(values: Values) -> Iterator[str]:
+    yield from window_rules(values, AXES)
+    for axis in AXES:
+        padding, covered = getattr(values, f"padding_{axis}"), window_span(values, axis)
+        if padding > covered // 2:
+            yield f"padding_{axis}: must be at most half of the window of {covered} (got {padding})"
+
+
+def pool_input(values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+    return (TensorSpec((batch_size, values.channels, values.in_h, values.in_w)),)
+
+
+def pool_output(values: Values, batch_size: int) -> tuple[int, ...]:
+    return (batch_size, values.channels, *window_counts(values, AXES, values.ceil_mode))
+
+
+def pool_costs(values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+    """One operation for each element of each window."""
+    out_h, out_w = window_counts(values, AXES, values.ceil_mode)
+    outputs = batch_size * values.channels * out_h * out_w
+    return Costs(
+        flops=outputs * product(per_axis(values, "kernel", AXES)),
+        input_bytes=batch_size * values.channels * values.in_h * values.in_w * element_bytes,
+        output_bytes=outputs * element_bytes,
+        more={"out_h": out_h, "out_w": out_w},
+    )
+
+
+def recognise_pool(operation: Operation) -> Recognised | None:
+    source = operation.shape("self")
+    if source is None or len(source) != 4:
+        return None
+    attributes = operation.attributes
+    parameters: dict[str, Scalar] = {
+        "channels": source[1],
+        "ceil_mode": bool(attributes["ceil_mode"]),
+        **by_axis("in", AXES, source[2:]),
+        **by_axis("kernel", AXES, attributes["kernel_size"]),
+        **by_axis("stride", AXES, attributes["stride"] or attributes["kernel_size"]),
+        **by_axis("padding", AXES, attributes["padding"]),
+    }
+    return Recognised(parameters, batch_size=source[0])
