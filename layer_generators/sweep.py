@@ -1,0 +1,300 @@
+"""What a sweep config says: which layers, under which conditions, on which devices, and how much of it.
+
+Everything is checked while it is read, and all mistakes come at once, each with its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+
+from medn.core.config import Mistake, Section, parse_yaml, raise_mistakes, read_text, seconds, validate
+from medn.core.domains import Fixed
+from medn.core.errors import did_you_mean, unknown
+from medn.core.values import CONDITION_COLUMNS, Scalar
+from medn.layer_generators.conditions import Conditions, conditions_schema
+from medn.layer_generators.features import analytic_features
+from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.sampler import Drawing, samplers, seeded
+from medn.layer_generators.schema import DOMAIN_FORMS, Schema, layers_schema
+from medn.layer_generators.space import Space, read_space
+
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["number", "string"], "examples": [90, "90s", "10m", "2h"]}),
+]
+"""Seconds, written as a number or as a text with its unit."""
+
+
+def _check_known(what: str, name: str, known: Sequence[str] | None) -> None:
+    if known is not None and name not in known:
+        raise ValueError(unknown(what, name, known))
+
+
+class DeviceChoice(Section):
+    """A device and the backend that drives it; a plain name means both."""
+
+    name: str = Field(min_length=1)
+    backend: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _known(self, info: ValidationInfo) -> Self:
+        _check_known("device", self.backend, (info.context or {}).get("devices"))
+        return self
+
+
+class Budget(Section):
+    """How much a sweep measures; without points, all of a grid or a default number."""
+
+    points: int | None = Field(default=None, ge=1, description="points over all devices")
+    time_s: Duration | None = Field(default=None, alias="time", description="how long measuring may take")
+
+
+class Limits(Section):
+    """Per call, the batch included; layers beyond are not drawn."""
+
+    flops: float | None = Field(default=None, gt=0)
+    memory_bytes: float | None = Field(default=None, gt=0, description="bytes of inputs, outputs and weights")
+
+
+class Measure(Section):
+    """Options of the measuring loop."""
+
+    visits: int = Field(default=8, ge=1, description="short visits to every point, each in a pass of its own")
+    visit_time_s: Duration = Field(default=0.05, alias="visit_time", description="how long one visit times its layer")
+    max_visits: int = Field(
+        default_factory=lambda data: 2 * data.get("visits", 8),
+        description="visits to a point that does not repeat well; twice `visits` where left out",
+    )
+    precision: float = Field(
+        default=0.02,
+        gt=0,
+        lt=1,
+        description="relative half width of the confidence interval at which a visit may end early",
+    )
+    timeout_s: Duration = Field(default=30.0, alias="timeout", description="how long one visit may take at most")
+    unstable_above: float = Field(
+        default=0.05, gt=0, description="difference between halves that flags a point as unstable"
+    )
+
+    @field_validator("max_visits")
+    @classmethod
+    def _not_fewer(cls, value: int, info: ValidationInfo) -> int:
+        if value < info.data.get("visits", value):
+            raise ValueError(f"must be at least visits, {info.data['visits']} (got {value})")
+        return value
+
+
+class ProbeChoice(Section):
+    """A number recorded with every visit: a built-in probe by its name, or one read from a file."""
+
+    name: str = Field(min_length=1)
+    file: str | None = None
+    scale: float = 1.0
+
+    @model_validator(mode="after")
+    def _known(self, info: ValidationInfo) -> Self:
+        if self.file is None:
+            _check_known("probe", self.name, (info.context or {}).get("probes"))
+        return self
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """What one kind is drawn from, and its share of the points."""
+
+    space: Space
+    share: float = 1.0
+
+
+def _named(*keys: str) -> BeforeValidator:
+    """A plain text stands for a mapping with that text under these keys."""
+    return BeforeValidator(lambda written: dict.fromkeys(keys, written) if isinstance(written, str) else written)
+
+
+def _name_or(properties: Schema, required: Sequence[str]) -> WithJsonSchema:
+    mapping = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return WithJsonSchema({"anyOf": [{"type": "string"}, mapping]})
+
+
+_TEXT: Schema = {"type": "string"}
+
+
+class SweepConfig(Section):
+    """A whole sweep."""
+
+    name: str
+    seed: int = Field(default=0, ge=0)
+    devices: list[
+        Annotated[
+            DeviceChoice,
+            _named("name", "backend"),
+            _name_or({"name": _TEXT, "backend": _TEXT}, ["name", "backend"]),
+        ]
+    ] = Field(min_length=1)
+    sampler: str = "random"
+    budget: Budget = Field(default_factory=Budget)
+    layers: dict[str, LayerChoice]
+    conditions: Conditions = Field(default_factory=Conditions)
+    limits: Limits = Field(default_factory=Limits)
+    measure: Measure = Field(default_factory=Measure)
+    columns: dict[str, Scalar] = Field(default={}, description="constant columns added to every condition")
+    probes: list[
+        Annotated[
+            ProbeChoice, _named("name"), _name_or({"name": _TEXT, "file": _TEXT, "scale": {"type": "number"}}, ["name"])
+        ]
+    ] = []
+    drop: list[str] = Field(default=[], description="columns that do not become inputs of the dataset")
+
+    @field_validator("name")
+    @classmethod
+    def _fit_for_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ValueError(f"must be letters, digits, '.', '_' or '-', as it names a folder (got {name!r})")
+        return name
+
+    @field_validator("devices", "probes")
+    @classmethod
+    def _named_once(cls, chosen: list[Any]) -> list[Any]:
+        counts = Counter(entry.name for entry in chosen)
+        wrong: list[Mistake] = [
+            ((index,), f"the name {entry.name!r} stands {counts[entry.name]} times; each needs its own")
+            for index, entry in enumerate(chosen)
+            if counts[entry.name] > 1
+        ]
+        raise_mistakes(wrong)
+        return chosen
+
+    @field_validator("sampler")
+    @classmethod
+    def _known_sampler(cls, name: str) -> str:
+        _check_known("sampler", name, list(samplers))
+        return name
+
+    @field_validator("budget")
+    @classmethod
+    def _enough_for_the_devices(cls, budget: Budget, info: ValidationInfo) -> Budget:
+        devices = len(info.data.get("devices", ()))
+        if budget.points is not None and budget.points < devices:
+            raise_mistakes([(("points",), f"must be at least 1 per device, {devices} (got {budget.points})")])
+        return budget
+
+    @field_validator("layers", mode="plain")
+    @classmethod
+    def _read_layers(cls, written: object) -> dict[str, LayerChoice]:
+        if not isinstance(written, Mapping) or not written:
+            raise ValueError(f"must name at least one layer kind, as in 'linear: {{}}' (got {written!r})")
+        chosen: dict[str, LayerChoice] = {}
+        wrong: list[Mistake] = []
+        for name, domains in written.items():
+            if name not in layer_kinds:
+                wrong.append(((str(name),), unknown("layer kind", name, layer_kinds)))
+            elif not isinstance(domains, Mapping | None):
+                wrong.append(((name,), f"must be a mapping of parameters to values (got {domains!r})"))
+            else:
+                chosen[name], mistakes = _read_choice(name, dict(domains or {}))
+                wrong += [((name, *path), sentence) for path, sentence in mistakes]
+        raise_mistakes(wrong)
+        return chosen
+
+    @field_validator("columns", mode="plain")
+    @classmethod
+    def _read_columns(cls, written: object, info: ValidationInfo) -> dict[str, Scalar]:
+        if not isinstance(written, Mapping | None):
+            raise ValueError(f"must be a mapping of names to values (got {written!r})")
+        taken = {*CONDITION_COLUMNS, *_parameter_names(info.data.get("layers", {}))}
+        wrong: list[Mistake] = []
+        columns: dict[str, Scalar] = {}
+        for name, value in (written or {}).items():
+            if not isinstance(name, str) or not name.isidentifier():
+                wrong.append(((str(name),), f"a column is named with letters, digits and '_' (got {name!r})"))
+            elif name in taken:
+                wrong.append(((name,), "a condition or a layer parameter has this name already; choose another"))
+            else:
+                try:
+                    columns[name] = Fixed(value).value
+                except ValueError as error:
+                    wrong.append(((name,), str(error)))
+        raise_mistakes(wrong)
+        return columns
+
+    @field_validator("drop")
+    @classmethod
+    def _existing_columns(cls, names: list[str], info: ValidationInfo) -> list[str]:
+        if "layers" not in info.data or "columns" not in info.data:
+            return names
+        known = {*CONDITION_COLUMNS, *_parameter_names(info.data["layers"]), *info.data["columns"]}
+        if not known.issuperset(names):
+            known |= _feature_names(info.data["layers"])
+        wrong: list[Mistake] = [
+            ((index,), f"no column is named {name!r}.{did_you_mean(name, known)}")
+            for index, name in enumerate(names)
+            if name not in known
+        ]
+        raise_mistakes(wrong)
+        return names
+
+
+def _read_choice(kind: str, written: dict[object, object]) -> tuple[LayerChoice, list[Mistake]]:
+    share = written.pop("share", 1.0)
+    space, mistakes = read_space(layer_kinds[kind], written)
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < float("inf"):
+        return LayerChoice(space), [*mistakes, (("share",), f"must be a number above 0 (got {share!r})")]
+    return LayerChoice(space, float(share)), mistakes
+
+
+def _parameter_names(layers: Mapping[str, LayerChoice]) -> set[str]:
+    return {parameter.name for chosen in layers.values() for parameter in chosen.space.kind.parameters}
+
+
+def _feature_names(layers: Mapping[str, LayerChoice]) -> set[str]:
+    names: set[str] = set()
+    for chosen in layers.values():
+        kind = chosen.space.kind
+        layer = next(iter(Drawing(samplers["random"], Space(kind, {}), seeded(0))))
+        names |= analytic_features(kind, SimpleNamespace(**layer.values), batch_size=1, element_bytes=4).keys()
+    return names
+
+
+def parse_sweep(
+    written: str | Path, known_devices: Sequence[str] | None = None, known_probes: Sequence[str] | None = None
+) -> SweepConfig:
+    """A sweep from YAML text or from a file; one `ConfigError` with all mistakes if it is not right.
+
+    Devices and probes are checked where the names that exist are given.
+
+    >>> parse_sweep("{name: small, devices: [torch], layers: {linear: {bias: true}}}").sampler
+    'random'
+    """
+    text, source = (read_text(written), str(written)) if isinstance(written, Path) else (written, "sweep config")
+    context = {"devices": known_devices, "probes": known_probes}
+    return validate(SweepConfig, parse_yaml(text, source), source, context)
+
+
+def load_sweep(
+    path: str | Path, known_devices: Sequence[str] | None = None, known_probes: Sequence[str] | None = None
+) -> SweepConfig:
+    """A sweep from its file."""
+    return parse_sweep(Path(path), known_devices, known_probes)
+
+
+def sweep_json_schema() -> Schema:
+    """The JSON Schema of a sweep config, with every layer kind and sampler there is, for editors."""
+    schema = SweepConfig.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "medn sweep"
+    schema["$defs"] |= DOMAIN_FORMS
+    properties = schema["properties"]
+    properties["layers"] = layers_schema()
+    properties["sampler"] |= {"enum": list(samplers)}
+    properties["columns"] |= {"type": "object", "additionalProperties": {"type": ["number", "string", "boolean"]}}
+    schema["$defs"]["Conditions"]["properties"] |= conditions_schema()
+    return schema
