@@ -1,0 +1,137 @@
+"""What a backend is: something that runs a layer. Each runs in a child process of its own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import time
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.registry import Registry
+from medn.devices.device_load import DeviceLoad
+from medn.devices.energy import EnergyMeter, cpu_energy_meter
+
+if TYPE_CHECKING:
+    from medn.devices.workload import Workload
+
+
+class Unsupported(Exception):
+    """This backend cannot run this layer under this condition; the message says why. Not a failure of either."""
+
+
+class Timer(Protocol):
+    """Measures what lies between `start` and `stop`, in seconds, on the clock that is right for the device."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> float: ...
+
+
+class HostTimer:
+    """The host's own clock, for everything that has finished when its call returns."""
+
+    def __init__(self) -> None:
+        self._started = 0.0
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self) -> float:
+        return time.perf_counter() - self._started
+
+
+class Runner(ABC):
+    """One layer, built and ready to be called again and again."""
+
+    def context(self) -> AbstractContextManager[object]:
+        """Held open around any number of runs, for a mode that would cost time to enter at each of them."""
+        return nullcontext()
+
+    @abstractmethod
+    def run(self) -> None:
+        """One forward pass; the outputs are kept inside."""
+
+    @abstractmethod
+    def outputs(self) -> list[NDArray[np.float32]]:
+        """What the last run gave, on the host."""
+
+
+class Backend(ABC):
+    """A device layers are timed on. One subclass in one file, with `@backends.register` above it."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]]
+    """The libraries that decide the latency; their import names are their names on the package index too."""
+    extra: ClassVar[str] = "train"
+    """The extra of medn that installs them."""
+    dtypes: ClassVar[tuple[str, ...]] = ("fp32",)
+    is_reference: ClassVar[bool] = False
+    """True for torch itself: its outputs are the ones that the others are compared with."""
+    runs_module: ClassVar[bool] = False
+    """True where torch's module itself runs, so that its weights are the layer's memory; others convert it first."""
+    torch_device: ClassVar[str] = "cpu"
+    """Where torch makes the module and the inputs that this backend is handed."""
+
+    def missing(self) -> str | None:
+        """Why this backend cannot be used here and what to install, in one sentence; None if it can.
+
+        Called while listing devices, so it imports nothing heavy.
+        """
+        absent = [name for name in self.packages if not _installed(name)]
+        if not absent:
+            return None
+        return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[{self.extra}]'"
+
+    def versions(self) -> dict[str, str]:
+        """The libraries that decide the latency, with their versions, read without importing them."""
+        return {name: importlib.metadata.version(name) for name in self.packages if _installed(name)}
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Environment variables the child process must start with."""
+        count = str(threads)
+        return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
+
+    def configure(self, threads: int) -> None:
+        """Called once in the child, before anything is prepared."""
+
+    def prepare(self, workload: Workload) -> Runner:
+        """The layer, ready to run with as many threads as its condition says, or `Unsupported` with the reason."""
+        dtype = workload.condition.dtype
+        if dtype not in self.dtypes:
+            raise Unsupported(f"{self.name} does not run layers in {dtype}, only in {' and '.join(self.dtypes)}")
+        return self.load(workload)
+
+    @abstractmethod
+    def load(self, workload: Workload) -> Runner:
+        """What `prepare` does once the condition is known to be possible."""
+
+    def timer(self) -> Timer:
+        return HostTimer()
+
+    def peak_memory_bytes(self) -> int | None:
+        """Peak of the device's own memory since `reset_peak_memory`; None where the device shares the host's memory."""
+        return None
+
+    def reset_peak_memory(self) -> None:
+        """Start a new peak."""
+
+    def device_load(self) -> DeviceLoad | None:
+        """A load of the device's own; None where the processes of the host keep it busy."""
+        return None
+
+    def energy_meter(self) -> tuple[EnergyMeter | None, str]:
+        """The counter of what runs the layer, or None and why it cannot be read."""
+        return cpu_energy_meter()
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+backends: Registry[Backend] = Registry("device backend", package="medn.devices.backends")

@@ -1,0 +1,25 @@
+"""A cold cache: reading a buffer larger than the last level of cache pushes a layer's data out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+DEFAULT_CACHE_BYTES = 32 * 2**20
+"""Assumed where the system does not tell its cache sizes."""
+
+SWEPT_PER_CACHE_BYTE = 2
+"""A buffer of just the cache's size leaves part of the old data in place; twice the size leaves none to speak of."""
+
+
+def cache_flusher(cache_bytes: int | None) -> Callable[[], None]:
+    """A function that leaves nothing of the layer in the caches. It only reads: dirty lines would be written back
+    during the timing that follows."""
+    size = SWEPT_PER_CACHE_BYTE * (cache_bytes or DEFAULT_CACHE_BYTES)
+    buffer = np.ones(size // 8, dtype=np.float64)
+
+    def flush() -> None:
+        buffer.sum()
+
+    return flush

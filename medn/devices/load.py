@@ -1,0 +1,161 @@
+"""The load that holds a utilisation: one duty-cycle process per core, corrected for what other programs use.
+
+Utilisation here is what an observer sees just before the layer starts: the share of the device's capacity that
+everybody else holds. While the layer runs it competes with that load, and the load gets less.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from medn.core.environment import usable_cores
+from medn.devices import duty_cycle
+from medn.devices.child import SETTLING_S
+
+OTHERS_WINDOW_S = 1.0
+"""The system counts busy time in steps of 10 ms; what others use is read over windows not shorter than this."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters at one moment, in CPU seconds."""
+
+    at: float
+    busy_s: float
+    load_s: float
+    layer_s: float
+
+
+class BackgroundLoad:
+    """Holds the asked utilisation for as long as the `with` block lasts.
+
+    >>> with BackgroundLoad() as load:
+    ...     load.hold(0.0)
+    ...     0.0 <= load.utilization_now(seconds=0.05) <= 1.0
+    True
+    """
+
+    def __init__(self, cores: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.cores = cores or usable_cores()
+        self.asked = 0.0
+        self.others = 0.0
+        """The share of the device that programs which are neither our load nor our layer were seen to use lately."""
+        self._clock = clock
+        self._allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._layer: psutil.Process | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> BackgroundLoad:
+        file = tempfile.NamedTemporaryFile(prefix="medn-load-", delete=False)
+        self._path = Path(file.name)
+        count = self.cores + 1
+        file.write(bytes(8 * count))
+        file.flush()
+        self._shared = duty_cycle.SharedNumbers(file.fileno(), count)
+        file.close()
+        self._window_start = self.reading()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._path.unlink(missing_ok=True)
+
+    def _start(self) -> None:
+        for index in range(self.cores):
+            core = self._allowed[index] if index < len(self._allowed) else -1
+            arguments = [str(self._path), str(index + 1), str(self.cores + 1), str(core)]
+            # -S -E: a bare interpreter starts in a few milliseconds and needs nothing installed.
+            command = [sys.executable, "-S", "-E", duty_cycle.__file__, *arguments]
+            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+
+    def _stop(self) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._processes.clear()
+        for index in range(self.cores + 1):
+            self._shared[index] = 0.0
+        self._window_start = self.reading()
+
+    def watch(self, layer_process_id: int | None) -> None:
+        """Name the process whose own use does not count as utilisation."""
+        if self._layer is not None and self._layer.pid == layer_process_id:
+            return
+        try:
+            self._layer = psutil.Process(layer_process_id) if layer_process_id else None
+        except psutil.NoSuchProcess:
+            self._layer = None
+        self._window_start = self.reading()
+
+    def hold(self, utilization: float) -> None:
+        """Hold this utilisation from now on; returns when it is reached."""
+        changed = utilization != self.asked
+        self.asked = utilization
+        if utilization == 0:
+            if self._processes:
+                self._stop()
+            return
+        if any(process.poll() is not None for process in self._processes):
+            self._stop()  # somebody ended part of the load: begin again with all of it
+        if not self._processes:
+            self._start()
+            changed = True
+        self.correct()
+        if changed:
+            time.sleep(SETTLING_S)
+
+    def correct(self) -> None:
+        """Leave room for what other programs use, as seen over the last while."""
+        now = self.reading()
+        if now.at - self._window_start.at >= OTHERS_WINDOW_S:
+            self.others = self._others_between(self._window_start, now)
+            self._window_start = now
+        self._shared[0] = min(1.0, max(0.0, self.asked - self.others)) if self.asked else 0.0
+
+    def reading(self) -> Reading:
+        load = sum(self._shared[index + 1] for index in range(self.cores)) if self._processes else 0.0
+        return Reading(self._clock(), _busy_s(self._allowed), load, self._layer_s())
+
+    def _layer_s(self) -> float:
+        try:
+            used = self._layer.cpu_times() if self._layer else None
+        except psutil.Error:
+            used = None
+        return used.user + used.system if used else 0.0
+
+    def _others_between(self, first: Reading, second: Reading) -> float:
+        """The share of others that are neither our load nor our layer."""
+        busy = second.busy_s - first.busy_s
+        ours = max(0.0, second.load_s - first.load_s) + max(0.0, second.layer_s - first.layer_s)
+        return min(1.0, max(0.0, busy - ours) / ((second.at - first.at) * self.cores))
+
+    def utilization_between(self, first: Reading, second: Reading) -> float:
+        """The share of the device that everybody but the layer got between two readings."""
+        load = (second.load_s - first.load_s) / ((second.at - first.at) * self.cores)
+        return min(1.0, max(0.0, load) + self.others)
+
+    def utilization_now(self, seconds: float) -> float:
+        """Watch for a moment, while the layer rests."""
+        first = self.reading()
+        time.sleep(seconds)
+        return self.utilization_between(first, self.reading())
+
+
+def _busy_s(allowed: list[int]) -> float:
+    """CPU seconds that the cores we may use have spent on anybody's work."""
+    every = psutil.cpu_times(percpu=True)
+    total = 0.0
+    for times in [every[core] for core in allowed if core < len(every)] or every:
+        not_work = ("idle", "iowait", "steal", "guest", "guest_nice")
+        total += sum(times) - sum(getattr(times, name, 0.0) for name in not_work)
+    return total

@@ -1,0 +1,185 @@
+"""The child process that runs layers of one backend: `python -m medn.devices.worker BACKEND THREADS`.
+
+It reads one JSON request a line and answers one JSON line. A layer that crashes, hangs or runs out of memory takes
+this process with it, never the sweep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medn.core.environment import last_level_cache_bytes
+from medn.core.values import Condition, Layer, freeze
+from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.cache import cache_flusher
+from medn.devices.device_load import DeviceLoad
+from medn.devices.energy import EnergyMeter
+from medn.devices.measuring import VisitOptions, process_resources, take_samples
+from medn.devices.memory import PeakMemory, limit_memory
+from medn.devices.workload import Workload, make_workload, output_error
+
+TRIAL_LAYER = Layer("linear", freeze({"in_features": 8, "out_features": 8, "rows": 1, "bias": True}))
+REFERENCE_SIZE = 96
+REFERENCE_CALLS = 5
+
+Answer = dict[str, Any]
+
+
+class Worker:
+    """Prepares one layer at a time and times it on request."""
+
+    def __init__(self, backend: Backend, threads: int, onnx_cache: Path | None) -> None:
+        self.backend = backend
+        self.threads = threads
+        self.onnx_cache = onnx_cache
+        self._runner: Runner | None = None
+        self._cache_state = "hot"
+        self._flush: Callable[[], None] | None = None
+        self._reference = np.full((REFERENCE_SIZE, REFERENCE_SIZE), 0.5, dtype=np.float32)
+        self._meter: EnergyMeter | None = None
+        self._energy_reason = ""
+        self._device_load: DeviceLoad | None = None
+
+    def start(self) -> Answer:
+        """Load the backend's libraries with a trial layer, so that no point pays for that or is weighed with it."""
+        self.backend.configure(self.threads)
+        self._build(TRIAL_LAYER, Condition(threads=self.threads))
+        limit_memory()
+        self._meter, self._energy_reason = self.backend.energy_meter()
+        self._device_load = self.backend.device_load()
+        return {"own_load": self._device_load is not None}
+
+    def hold(self, request: Answer) -> Answer:
+        """Hold a utilisation on the device itself; tells the share the load gets while the layer rests."""
+        if self._device_load is None:
+            raise RuntimeError(f"{self.backend.name} has no load of its own")
+        self._device_load.hold(request["utilization"])
+        time.sleep(request["settle_s"])
+        began, used = time.monotonic(), self._device_load.used_s
+        time.sleep(request["window_s"])
+        return {"utilization": (self._device_load.used_s - used) / (time.monotonic() - began)}
+
+    def prepare(self, request: Answer) -> Answer:
+        """Build the layer and run it once; on its first visit also weigh it and compare its outputs with torch's."""
+        self._runner = None
+        layer = Layer(request["kind"], freeze(request["layer"]))
+        condition = Condition.from_values(request["condition"])
+        self._cache_state = condition.cache
+        answer: Answer = {
+            "memory_bytes": None,
+            "memory_reason": "weighed at the first visit only",
+            "output_error": None,
+        }
+        if not request["first"]:
+            self._runner, _ = self._build(layer, condition)
+            return answer
+        if self.backend.runs_module:
+            with self._weighed(answer):
+                self._runner, workload = self._build(layer, condition)
+        else:
+            _, workload = self._build(layer, condition)  # converts; what is weighed is the converted layer alone
+            with self._weighed(answer):
+                self._runner = self._load(workload)
+        if not self.backend.is_reference:
+            answer["output_error"] = output_error(self._runner.outputs(), workload.expected())
+        return answer
+
+    def _build(self, layer: Layer, condition: Condition) -> tuple[Runner, Workload]:
+        workload = make_workload(layer, condition, self.onnx_cache, self.backend.torch_device)
+        return self._load(workload), workload
+
+    def _load(self, workload: Workload) -> Runner:
+        runner = self.backend.prepare(workload)
+        with runner.context():
+            runner.run()
+        return runner
+
+    @contextmanager
+    def _weighed(self, answer: Answer) -> Iterator[None]:
+        self.backend.reset_peak_memory()
+        with PeakMemory() as peak:
+            yield
+        own = self.backend.peak_memory_bytes()
+        answer["memory_bytes"] = peak.bytes if own is None else own
+        answer["memory_reason"] = peak.reason if own is None else ""
+
+    def measure(self, request: Answer) -> Answer:
+        """Time the prepared layer for one visit."""
+        if self._runner is None:
+            raise RuntimeError("nothing is prepared")
+        options = VisitOptions(request["seconds"], request["precision"], request["quantile"])
+        before = self._cold_maker() if self._cache_state == "cold" else None
+        reference_s = self._time_reference()
+        joules_before = self._meter.joules() if self._meter else 0.0
+        with self._runner.context():
+            samples = take_samples(
+                self._runner.run, self.backend.timer(), process_resources(self.threads), options, before_sample=before
+            )
+        joules = self._meter.joules() - joules_before if self._meter else None
+        calls = len(samples) * samples.calls_per_sample
+        return {
+            "wall_s": samples.wall_s.tolist(),
+            "cpu_s": samples.cpu_s.tolist(),
+            "preempted": samples.preempted.tolist(),
+            "calls_per_sample": samples.calls_per_sample,
+            "reference_s": reference_s,
+            "energy_j": None if joules is None else joules / calls,
+            "energy_reason": self._energy_reason,
+        }
+
+    def _cold_maker(self) -> Callable[[], None]:
+        if self._flush is None:
+            self._flush = cache_flusher(last_level_cache_bytes())
+        return self._flush
+
+    def _time_reference(self) -> float:
+        """A fixed small matrix product, the fastest of a few: when it slows down, so did the machine."""
+        fastest = float("inf")
+        for _ in range(REFERENCE_CALLS):
+            started = time.perf_counter()
+            self._reference @ self._reference
+            fastest = min(fastest, time.perf_counter() - started)
+        return fastest
+
+
+def answer_request(worker: Worker, request: Answer) -> Answer:
+    """Do what is asked; what goes wrong becomes a status and a reason."""
+    actions: dict[str, Callable[[], Answer]] = {
+        "start": worker.start,
+        "prepare": lambda: worker.prepare(request),
+        "hold": lambda: worker.hold(request),
+        "measure": lambda: worker.measure(request),
+    }
+    try:
+        return {"status": "ok", **actions[request["do"]]()}
+    except Unsupported as error:
+        return {"status": "unsupported", "reason": str(error)}
+    except MemoryError:
+        return {"status": "out_of_memory", "reason": "the layer does not fit into the memory that is free"}
+    except Exception as error:
+        # Whatever a backend raises about a layer is a fact about that layer, and the sweep goes on.
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        out_of_memory = "alloc" in lines[0].lower() and "memory" in lines[0].lower()
+        return {"status": "out_of_memory" if out_of_memory else "failed", "reason": lines[0][:300]}
+
+
+def main(backend_name: str, threads: int, onnx_cache: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries may print what they like: it must not land among the answers
+    worker = Worker(backends[backend_name], threads, Path(onnx_cache) if onnx_cache else None)
+    for line in sys.stdin:
+        answers.write(json.dumps(answer_request(worker, json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,79 @@
+"""The background load: the duty cycle by a fake clock, the held utilisation on the real machine."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+
+from medn.devices.duty_cycle import run_duty_cycle
+from medn.devices.load import BackgroundLoad
+
+
+class FakeCore:
+    """Time passes by working and sleeping; others may take a share of it while the load works."""
+
+    def __init__(self, share: float, contention: float = 0.0, oversleep_s: float = 0.0) -> None:
+        self.now = self.used = 0.0
+        self.share = share
+        self.contention = contention
+        self.oversleep_s = oversleep_s
+
+    def work(self) -> None:
+        self.used += 1e-4
+        self.now += 1e-4 / (1 - self.contention)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds + self.oversleep_s
+
+    def hold(self, seconds: float) -> float:
+        began, used = self.now, self.used
+        run_duty_cycle(
+            target=lambda: self.share,
+            work=self.work,
+            used_s=lambda: self.used,
+            alive=lambda: self.now - began < seconds,
+            report=lambda used: None,
+            clock=lambda: self.now,
+            sleep=self.sleep,
+        )
+        return (self.used - used) / (self.now - began)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_the_duty_cycle_uses_its_share(share: float) -> None:
+    assert FakeCore(share).hold(10.0) == pytest.approx(share, abs=0.01)
+
+
+def test_sleeping_too_long_is_made_good() -> None:
+    assert FakeCore(0.5, oversleep_s=1e-3).hold(10.0) == pytest.approx(0.5, abs=0.02)
+
+
+def test_what_others_held_is_not_caught_up_later() -> None:
+    core = FakeCore(0.5, contention=0.8)
+    assert core.hold(5.0) < 0.3
+    core.contention = 0.0
+    assert core.hold(5.0) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("asked", [0.3, 0.7])
+def test_the_asked_utilisation_is_held_on_this_machine(asked: float) -> None:
+    with BackgroundLoad() as load:
+        load.hold(asked)
+        readings = []
+        for _ in range(6):
+            time.sleep(0.3)
+            load.correct()
+            readings.append(load.utilization_now(0.2))
+    if load.others >= asked:
+        pytest.skip("other programs use more than the asked utilisation")
+    assert statistics.median(readings) == pytest.approx(asked, abs=0.1)
+
+
+def test_the_load_ends_with_its_block() -> None:
+    with BackgroundLoad() as load:
+        load.hold(0.5)
+        processes = list(load._processes)
+        assert len(processes) == load.cores
+    assert all(process.poll() is not None for process in processes)
