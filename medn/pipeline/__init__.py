@@ -1,0 +1,1 @@
+"""The stages of a run, one file each: sweep, import, export, summary."""

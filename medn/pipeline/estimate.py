@@ -1,0 +1,23 @@
+"""How long a sweep will take, roughly, without touching a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from medn.core.values import Point
+from medn.layer_generators.sweep import Measure
+
+OVERHEAD_S = 0.02
+"""Building a layer and running it once, on average over the kinds."""
+LOADED_SHARE = 0.15
+"""What holding and reading a utilisation adds to a visit."""
+START_S = 3.0
+"""Starting the process of one device with one number of threads."""
+
+
+def expected_seconds(points: Sequence[Point], measure: Measure) -> float:
+    """The time all planned visits take. Visits that end early and unstable points that get more pull both ways."""
+    visit_s = measure.visit_time_s + OVERHEAD_S
+    loaded = sum(point.condition.utilization > 0 for point in points)
+    processes = {(point.device, point.condition.threads) for point in points}
+    return measure.visits * visit_s * (len(points) + LOADED_SHARE * loaded) + START_S * len(processes)

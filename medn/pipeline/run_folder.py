@@ -1,0 +1,57 @@
+"""A run is a folder: where its parts lie, and a lock so that two sweeps do not disturb each other in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from medn.core.errors import StoreError
+from medn.core.store import JOURNAL_NAME, Store
+
+DEFAULT_ROOT = Path("runs")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    path: Path
+
+    @property
+    def onnx_cache(self) -> Path:
+        return self.path / "cache" / "onnx"
+
+    @property
+    def dataset(self) -> Path:
+        return self.path / "dataset"
+
+    def store(self, *, must_exist: bool = False) -> Store:
+        return Store(self.path / JOURNAL_NAME, must_exist=must_exist)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one writer; the lock goes with the process, however that ends."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: SQLite's own lock still keeps the journal whole
+            yield
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / "lock").open("a+")
+        except OSError as error:
+            raise StoreError(f"cannot write to the run folder {self.path}: {error.strerror}") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise StoreError(
+                    f"{self.path} is in use by process {file.read().strip() or 'unknown'}. "
+                    "Wait for it, or choose another folder with --run"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
