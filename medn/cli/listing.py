@@ -1,0 +1,151 @@
+"""`medn list`: everything that has a name, read off the registries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_record, write_rows
+from medn.core.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from medn.core.domains import Domain
+
+CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "configs"
+"""Configs that come with a checkout; an installed wheel has none."""
+
+TYPE_WORDS = {int: "whole number", bool: "yes or no", str: "word"}
+
+
+def list_entries(
+    what: Annotated[str, typer.Argument(help="kinds, devices, samplers, probes or configs.")] = "",
+    name: Annotated[str, typer.Argument(help="One entry, to see all that is known of it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List kinds, devices, samplers, probes or configs.
+
+    Name an entry to see it in full: all parameters of a layer kind, their limits, and what a sweep draws.
+
+    \b
+    Examples:
+      medn list kinds
+      medn list kinds conv2d
+      medn list devices --json
+    """
+    if not what:
+        write_rows([{"name": listing, "entries": len(rows())} for listing, rows in LISTINGS.items()], as_json)
+    elif what not in LISTINGS:
+        raise UsageError(unknown("listing", what, LISTINGS))
+    elif not name:
+        rows = LISTINGS[what]()
+        write_rows(rows, as_json)
+        if not rows:
+            say(f"no {what} here")
+    elif what == "kinds":
+        write_rows(_parameters_of(name), as_json)
+    else:
+        found = {row["name"]: row for row in LISTINGS[what]()}
+        if name not in found:
+            raise UsageError(unknown(what.removesuffix("s"), name, found))
+        write_record(found[name], as_json)
+
+
+def _kinds() -> list[Row]:
+    from medn.layer_generators.kind import layer_kinds
+
+    return [
+        {"name": kind.name, "description": kind.description, "parameters": list(kind.names)}
+        for kind in layer_kinds.values()
+    ]
+
+
+def _parameters_of(kind_name: str) -> list[Row]:
+    """Every name a layer of the kind is described with."""
+    from medn.layer_generators.kind import layer_kinds
+
+    kind = layer_kinds[kind_name]
+    rows: list[Row] = []
+    for name in kind.names:
+        targets = kind.meaning(name)
+        first = targets[0]
+        rows.append(
+            {
+                "name": name,
+                "type": TYPE_WORDS[first.type],
+                "allowed": list(first.choices) or _limits(first.low, first.high),
+                "default": first.default,
+                "sweep": _as_written(kind.sweep[name]) if name in kind.sweep else None,
+                "about": first.about if len(targets) == 1 else f"sets {' and '.join(each.name for each in targets)}",
+            }
+        )
+    return rows
+
+
+def _limits(low: float | None, high: float | None) -> str | None:
+    return None if low is None or high is None else f"{low} to {high}"
+
+
+def _as_written(domain: Domain) -> Any:
+    """A domain in the words of a config."""
+    from medn.core.domains import Fixed, OneOf
+
+    if isinstance(domain, Fixed):
+        return domain.value
+    if isinstance(domain, OneOf):
+        return list(domain.values)
+    said = {part.name: getattr(domain, part.name) for part in fields(domain)}
+    return {part.name: said[part.name] for part in fields(domain) if said[part.name] != part.default}
+
+
+def _devices() -> list[Row]:
+    from medn.devices.backend import backends
+
+    return [
+        {
+            "name": backend.name,
+            "available": (reason := backend.missing()) is None,
+            "description": backend.description,
+            "dtypes": list(backend.dtypes),
+            "versions": {} if reason else backend.versions(),
+            "missing": reason,
+            "extra": backend.extra,
+        }
+        for backend in backends.values()
+    ]
+
+
+def _samplers() -> list[Row]:
+    from medn.layer_generators.sampler import samplers
+
+    return [{"name": sampler.name, "description": sampler.description} for sampler in samplers.values()]
+
+
+def _probes() -> list[Row]:
+    from medn.devices.probe import probes
+
+    return [{"name": probe.name, "description": probe.description, "now": probe.read()} for probe in probes.values()]
+
+
+def _configs() -> list[Row]:
+    return [
+        {"name": path.stem, "description": _first_comment(path), "path": str(path)}
+        for path in sorted(CONFIG_FOLDER.glob("*.yaml"))
+    ]
+
+
+def _first_comment(path: Path) -> str:
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ") if first.startswith("#") else ""
+
+
+LISTINGS: dict[str, Callable[[], list[Row]]] = {
+    "kinds": _kinds,
+    "devices": _devices,
+    "samplers": _samplers,
+    "probes": _probes,
+    "configs": _configs,
+}

@@ -1,0 +1,100 @@
+"""The `medn` command: collects the verbs, and turns every error into one sentence and an honest exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from medn.cli.bench import bench
+from medn.cli.doctor import doctor
+from medn.cli.export import export
+from medn.cli.importing import import_rows
+from medn.cli.listing import list_entries
+from medn.cli.output import say
+from medn.cli.schema import schema
+from medn.cli.summary import summary
+from medn.cli.sweep import sweep
+from medn.core.errors import MednError, UsageError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="medn",
+    help="Measure what the layers of neural networks cost on this machine.",
+    epilog="""\b
+Examples:
+  medn doctor                                       what this machine can measure
+  medn list kinds conv2d                            the parameters of a layer kind
+  medn sweep experiments/configs/quickstart.yaml    measure what a config describes
+  medn summary runs/quickstart                      what was measured, and how well it repeats
+
+\b
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such device,
+4 too noisy with --strict, 130 interrupted.""",
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command(name="doctor")(doctor)
+app.command(name="list")(list_entries)
+app.command(name="schema")(schema)
+app.command(name="sweep")(sweep)
+app.command(name="summary")(summary)
+app.command(name="import")(import_rows)
+app.command(name="export")(export)
+app.add_typer(bench)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from medn import __version__
+
+        typer.echo(f"medn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        raise typer.Exit(UsageError.exit_code)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code."""
+    try:
+        code = app(arguments, standalone_mode=False) or 0
+        sys.stdout.flush()
+    except MednError as error:
+        say(f"medn: {error}")
+        return error.exit_code
+    except typer.TyperException as error:
+        say(f"medn: {error.format_message()}")
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has had enough. Python would complain once more while it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("MEDN_DEBUG"):
+            raise
+        say(f"medn: unexpected {type(error).__name__}: {error} (MEDN_DEBUG=1 shows where it came from)")
+        return 1
+    if code == INTERRUPTED:
+        say("medn: interrupted")
+    return int(code)
+
+
+def main() -> None:
+    sys.exit(run())

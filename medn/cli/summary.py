@@ -1,0 +1,108 @@
+"""`medn summary`: what a run holds, and how far to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
+from medn.cli.units import latency_words, percent
+
+if TYPE_CHECKING:
+    from medn.core.statistic import NoiseFloor
+    from medn.core.store import Store
+    from medn.pipeline.summary import KindSummary, RunSummary
+
+MOST_REASONS = 10
+"""Reasons for failures that are shown; JSON has them all."""
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+
+
+def summary(
+    run: RunArgument,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also show how every statistic repeats.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run holds and how well it repeats.
+
+    The noise floor is the difference between two halves of the visits to the same points.
+
+    \b
+    Examples:
+      medn summary runs/quickstart
+      medn summary runs/quickstart --verbose
+    """
+    from medn.pipeline.run_folder import RunFolder
+    from medn.pipeline.summary import summarise
+
+    with RunFolder(run).store(must_exist=True) as store:
+        found = summarise(store)
+        if as_json:
+            write_json(summary_json(found, store))
+        else:
+            write_summary(found, store, verbose=verbose)
+
+
+def summary_json(found: RunSummary, store: Store) -> dict[str, Any]:
+    return {**found.as_json(), "environments": store.environments()}
+
+
+def write_summary(found: RunSummary, store: Store, *, verbose: bool = False) -> None:
+    """The summary as tables on stdout."""
+    write_record(_overview(found, store), as_json=False)
+    write_rows([_kind_row(kind) for kind in found.kinds], as_json=False)
+    if verbose:
+        write_rows([{"statistic": name, **_noise(floor)} for name, floor in found.repeatability.items()], as_json=False)
+    shown = found.failures[:MOST_REASONS]
+    write_rows([{"points": count, "not measured because": reason} for reason, count in shown], as_json=False)
+    if len(found.failures) > len(shown):
+        say(f"and {len(found.failures) - len(shown)} further reasons; --json shows them all")
+
+
+def _overview(found: RunSummary, store: Store) -> Row:
+    noise = found.idle_noise
+    return {
+        "points": found.points,
+        "status": found.statuses,
+        "visits": found.visits,
+        "samples": found.samples,
+        "latency, idle": str(found.target.idle),
+        "latency, under load": str(found.target.loaded),
+        "noise floor, idle": f"{percent(noise.median)} median, {percent(noise.mean)} mean" if noise else None,
+        "visits while the machine was slowed": found.drifted_visits,
+        "disturbed samples": percent(found.disturbed_samples),
+        "measured on": "; ".join(environment_words(each) for each in store.environments().values()),
+    }
+
+
+def _kind_row(kind: KindSummary) -> Row:
+    return {
+        "device": kind.device,
+        "kind": kind.kind,
+        "load": "loaded" if kind.loaded else "idle",
+        "points": kind.points,
+        "lowest": latency_words(kind.latency_low_s),
+        "median": latency_words(kind.latency_median_s),
+        "highest": latency_words(kind.latency_high_s),
+        **_noise(kind.noise),
+        "unstable": kind.unstable,
+    }
+
+
+def _noise(floor: NoiseFloor | None) -> Row:
+    found = asdict(floor) if floor else {}
+    return {"noise median": percent(found.get("median")), "noise mean": percent(found.get("mean"))}
+
+
+def environment_words(manifest: dict[str, Any]) -> str:
+    """A machine in one line; for imported rows, the table they came from."""
+    if "source" in manifest:
+        return f"imported from {manifest['source']}"
+    cpu = manifest["cpu"]
+    libraries = [f"{name} {version}" for name, version in manifest["libraries"].items()]
+    cores = f"{cpu['usable_cores']} core" + ("s" if cpu["usable_cores"] != 1 else "")
+    return ", ".join([cpu["model"] or "unknown CPU", cores, *libraries])

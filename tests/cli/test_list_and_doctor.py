@@ -1,0 +1,104 @@
+"""What `medn list`, `medn doctor` and `medn schema` say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medn.cli import doctor
+from medn.cli.main import run
+from medn.devices.backend import backends
+from medn.layer_generators.kind import layer_kinds
+
+
+@pytest.fixture
+def data(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command with --json and gives what it printed."""
+
+    def run_json(*arguments: str) -> Any:
+        assert run([*arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run_json
+
+
+def test_listing_nothing_in_particular_counts_what_there_is(data: Any) -> None:
+    counts = {row["name"]: row["entries"] for row in data("list")}
+    assert counts["kinds"] == len(layer_kinds)
+    assert set(counts) == {"kinds", "devices", "samplers", "probes", "configs"}
+
+
+def test_kinds_are_those_of_the_registry(data: Any) -> None:
+    assert [row["name"] for row in data("list", "kinds")] == list(layer_kinds)
+
+
+@pytest.mark.parametrize("kind", list(layer_kinds))
+def test_every_name_of_a_kind_is_listed(kind: str, data: Any) -> None:
+    assert [row["name"] for row in data("list", "kinds", kind)] == list(layer_kinds[kind].names)
+
+
+def test_a_parameter_shows_its_limits_default_and_what_a_sweep_draws(data: Any) -> None:
+    rows = {row["name"]: row for row in data("list", "kinds", "linear")}
+    assert rows["rows"]["default"] == 1
+    assert rows["rows"]["allowed"] == "1 to 1048576"
+    assert rows["in_features"]["sweep"] == {"log_range": [16, 4096]}
+
+
+def test_a_device_is_available_or_says_what_is_missing(data: Any) -> None:
+    rows = data("list", "devices")
+    assert [row["name"] for row in rows] == list(backends)
+    assert all(row["available"] == (row["missing"] is None) for row in rows)
+    assert all(row["available"] == bool(row["versions"]) for row in rows)
+
+
+def test_one_entry_is_shown_alone(data: Any) -> None:
+    assert data("list", "devices", "torch")["name"] == "torch"
+
+
+def test_a_table_holds_the_same_as_the_json(data: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [row["name"] for row in data("list", "probes")]
+    assert run(["list", "probes"]) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in names)
+
+
+def test_doctor_checks_everything_once(data: Any) -> None:
+    checks = data("doctor")
+    names = [check["name"] for check in checks]
+    assert len(names) == len(set(names))
+    expected = {"python", "cores", "caches", "governor", "load", "clock", "context switches", "memory peak", "energy"}
+    assert expected | {f"device {name}" for name in backends} <= set(names)
+    assert {check["status"] for check in checks} <= {"ok", "warn", "missing"}
+
+
+def test_doctor_says_why_something_is_missing(data: Any) -> None:
+    assert all(check["found"] for check in data("doctor") if check["status"] == "missing")
+
+
+def test_doctor_fails_where_no_device_is_available(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "_devices", lambda: iter([doctor.Check("device torch", "missing", "torch is missing")]))
+    assert run(["doctor"]) == 3
+    assert "pip install 'medn[train]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("governor", "status"), [("performance", "ok"), ("powersave", "warn"), ("schedutil", "warn"), (None, "warn")]
+)
+def test_only_a_steady_governor_is_well(governor: str | None, status: str) -> None:
+    assert doctor._governor(governor).status == status
+
+
+@pytest.mark.parametrize(("quota", "status"), [(None, "ok"), (2.0, "ok"), (1.5, "warn")])
+def test_a_cpu_quota_below_the_cores_is_a_warning(quota: float | None, status: str) -> None:
+    assert doctor._quota(quota, cores=2).status == status
+
+
+def test_the_schema_is_a_json_schema(data: Any) -> None:
+    import jsonschema
+
+    jsonschema.validators.validator_for(schema := data("schema")).check_schema(schema)
+    assert set(layer_kinds) == set(schema["properties"]["layers"]["properties"])
