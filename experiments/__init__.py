@@ -1,0 +1,1 @@
+"""One short script per published table or picture. No library logic lives here."""

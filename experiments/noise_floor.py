@@ -1,0 +1,79 @@
+"""How well layers repeat at utilisation 0 while another program keeps one core busy.
+
+    python -m experiments.noise_floor --out results
+
+Random convolutions, linear layers and poolings, eight visits each in passes over all of them; every candidate for the
+target is scored by its split-half repeatability. Writes noise_floor.{md,json}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from experiments.tables import markdown_table, write_tables
+from medn.layer_generators.sweep import parse_sweep
+from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.summary import summarise
+from medn.pipeline.sweep import run_sweep
+
+CONFIG = """
+name: noise-floor
+seed: 7
+devices: [torch]
+budget: {{points: {points}}}
+layers: {{conv2d: {{share: 2}}, linear: {{}}, max_pool2d: {{}}}}
+conditions: {{batch_size: [1, 4], per_layer: 1}}
+limits: {{flops: 1.0e+9, memory_bytes: 1.0e+8}}
+measure: {{visits: {visits}, max_visits: {visits}, visit_time: {visit_time}}}
+"""
+
+OTHERS = {
+    "compute": "while True: sum(range(10_000))",
+    "memory": "buffer = bytes(48_000_000)\nwhile True: buffer = buffer[::-1]",
+}
+"""The other program: one that only computes, or one that also walks through more memory than the caches hold."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--points", type=int, default=120)
+    parser.add_argument("--visits", type=int, default=8)
+    parser.add_argument("--visit-time", type=float, default=0.05, help="seconds per visit")
+    parser.add_argument("--other", choices=[*OTHERS, "none"], default="compute", help="what the other program does")
+    options = parser.parse_args()
+    written = CONFIG.format(points=options.points, visits=options.visits, visit_time=options.visit_time)
+    other = None if options.other == "none" else subprocess.Popen([sys.executable, "-c", OTHERS[options.other]])
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            run = RunFolder(Path(folder))
+            run_sweep(parse_sweep(written), run)
+            with run.store() as store:
+                summary = summarise(store)
+    finally:
+        if other:
+            other.kill()
+            other.wait()
+    rows = [
+        {"statistic": name, "median %": floor.median * 100, "mean %": floor.mean * 100}
+        for name, floor in summary.repeatability.items()
+    ]
+    about = {
+        "points": summary.points,
+        "visits per point": options.visits,
+        "seconds per visit at most": options.visit_time,
+        "another busy program": options.other,
+        "chosen": str(summary.target.idle),
+        "share of disturbed samples": round(summary.disturbed_samples, 4),
+    }
+    write_tables(options.out, "noise_floor", rows, about)
+    print(markdown_table(rows), *(f"{name}: {value}" for name, value in about.items()), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

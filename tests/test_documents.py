@@ -1,0 +1,94 @@
+"""What the documents show is true: examples run, configs parse, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medn.layer_generators.sweep import parse_sweep
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(language: str, *documents: Path) -> list[str]:
+    return [
+        block
+        for document in documents
+        for block in re.findall(rf"^```{language}\n(.*?)^```", document.read_text(encoding="utf-8"), re.S | re.M)
+    ]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("config", blocks("yaml", *(path for path in DOCUMENTS if path.name != "importing.md")))
+def test_a_config_that_is_shown_parses(config: str) -> None:
+    assert parse_sweep(config).layers
+
+
+@pytest.mark.parametrize("code", blocks("python", ROOT / "README.md"))
+def test_an_example_of_the_readme_runs(code: str) -> None:
+    run(code)
+
+
+@pytest.fixture(scope="module")
+def contributed() -> dict[str, str]:
+    """The example classes of CONTRIBUTING.md by the word that follows `class`."""
+    return {re.findall(r"^class (\w+)", code, re.M)[0]: code for code in blocks("python", ROOT / "CONTRIBUTING.md")}
+
+
+def test_the_example_kind_builds_what_it_says_and_knows_itself(contributed: dict[str, str]) -> None:
+    check = """
+import torch
+from types import SimpleNamespace
+from medn.layer_generators.operation import operation_of
+kind = layer_kinds["pixel_shuffle"]
+layer = kind.layer(channels=3, in_size=8, factor=2)
+values = SimpleNamespace(**layer.values)
+given = torch.zeros(kind.inputs(values, 5)[0].shape)
+output = kind.build(values)(given)
+assert tuple(output.shape) == kind.output_shape(values, 5)
+assert kind.costs(values, 5, 4).input_bytes == given.nbytes
+operation = operation_of(torch.ops.aten.pixel_shuffle.default, (given, 2), {}, output)
+assert kind.recognise(operation) == Recognised(layer.values, batch_size=5)
+"""
+    run(contributed["PixelShuffle"] + check)
+
+
+def test_the_example_device_computes_what_torch_computes(contributed: dict[str, str]) -> None:
+    check = """
+from medn.core.values import Condition
+from medn.devices.workload import make_workload, output_error
+from medn.layer_generators.kind import layer_kinds
+layer = layer_kinds["linear"].layer(in_features=8, out_features=16)
+workload = make_workload(layer, Condition(batch_size=2))
+runner = backends["torch-script"].prepare(workload)
+with runner.context():
+    runner.run()
+assert output_error(runner.outputs(), workload.expected()) < 1e-5
+"""
+    run(contributed["TorchScript"] + check)
+
+
+def test_the_example_sampler_draws(contributed: dict[str, str]) -> None:
+    check = """
+from medn.layer_generators.plan import plan_points
+from medn.layer_generators.sweep import parse_sweep
+config = parse_sweep("{name: x, devices: [torch], sampler: corners, layers: {linear: {rows: 1, bias: true}}}")
+assert len(plan_points(config).points) == 4
+"""
+    run(contributed["Corners"] + check)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(document: Path) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
