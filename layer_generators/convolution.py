@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, by_name, flag, integer
@@ -64,30 +64,8 @@ def group_rules(values: Values) -> Iterator[str]:
             yield f"groups: must divide {name}={getattr(values, name)} (got {values.groups})"
 
 
-def convolution_rules(values: Values, axes: Axes) -> Iterator[str]:
-    yield from group_rules(values)
-    yield from window_rules(values, axes)
-
-
-def build_convolution(values: Values, axes: Axes, module: Callable[..., torch.nn.Module]) -> torch.nn.Module:
-    return module(
-        values.in_channels,
-        values.out_channels,
-        kernel_size=per_axis(values, "kernel", axes),
-        stride=per_axis(values, "stride", axes),
-        padding=per_axis(values, "padding", axes),
-        dilation=per_axis(values, "dilation", axes),
-        groups=values.groups,
-        bias=values.bias,
-    )
-
-
 def convolution_input(values: Values, axes: Axes, batch_size: int) -> tuple[TensorSpec, ...]:
     return (TensorSpec((batch_size, values.in_channels, *per_axis(values, "in", axes))),)
-
-
-def convolution_output(values: Values, axes: Axes, batch_size: int) -> tuple[int, ...]:
-    return (batch_size, values.out_channels, *window_counts(values, axes))
 
 
 def convolution_costs(
@@ -130,3 +108,50 @@ def recognise_convolution(operation: Operation, axes: Axes, transposed: bool) ->
     for part in ("stride", "padding", "dilation"):
         parameters |= by_axis(part, axes, operation.attributes[part])
     return Recognised(parameters, batch_size=source[0])
+
+
+def build_convolution(values: Values, axes: Axes, module: Callable[..., torch.nn.Module]) -> torch.nn.Module:
+    return module(
+        values.in_channels,
+        values.out_channels,
+        kernel_size=per_axis(values, "kernel", axes),
+        stride=per_axis(values, "stride", axes),
+        padding=per_axis(values, "padding", axes),
+        dilation=per_axis(values, "dilation", axes),
+        groups=values.groups,
+        bias=values.bias,
+    )
+
+
+class Convolution:
+    """What plain convolutions do alike, over however many axes; goes before `LayerKind` in a kind's bases."""
+
+    axes: ClassVar[Axes]
+    module: ClassVar[str]
+    """The class in torch.nn."""
+    conveniences: ClassVar[Mapping[str, Parameter]] = CONVENIENCES
+    tiled: ClassVar[tuple[str, ...]] = ("in_channels", "out_channels")
+
+    def open(self, given: dict[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
+        return open_conveniences(given, self.axes)
+
+    def rules(self, values: Values) -> Iterator[str]:
+        yield from group_rules(values)
+        yield from window_rules(values, self.axes)
+
+    def build(self, values: Values) -> torch.nn.Module:
+        import torch
+
+        return build_convolution(values, self.axes, getattr(torch.nn, self.module))
+
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        return convolution_input(values, self.axes, batch_size)
+
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        return (batch_size, values.out_channels, *window_counts(values, self.axes))
+
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        return convolution_costs(values, self.axes, window_counts(values, self.axes), batch_size, element_bytes)
+
+    def recognise(self, operation: Operation) -> Recognised | None:
+        return recognise_convolution(operation, self.axes, transposed=False)

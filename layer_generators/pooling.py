@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.domains import Domain, log_range, one_of, weighted
 from medn.core.values import Scalar
@@ -19,6 +20,9 @@ from medn.layer_generators.window import (
     window_rules,
     window_span,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 AXES = ("h", "w")
 
@@ -39,45 +43,64 @@ POOL_SWEEP: dict[str, Domain] = {
 }
 
 
-def pool_rules(values: Values) -> Iterator[str]:
-    yield from window_rules(values, AXES)
-    for axis in AXES:
-        padding, covered = getattr(values, f"padding_{axis}"), window_span(values, axis)
-        if padding > covered // 2:
-            yield f"padding_{axis}: must be at most half of the window of {covered} (got {padding})"
+class Pool:
+    """What pools do alike; goes before `LayerKind` in a kind's bases."""
 
+    module: ClassVar[str]
+    """The class in torch.nn."""
+    operators: ClassVar[tuple[str, ...]]
+    window_parts: ClassVar[tuple[str, ...]] = ("kernel", "stride", "padding")
+    sweep: ClassVar[Mapping[str, Domain]] = POOL_SWEEP
+    tiled: ClassVar[tuple[str, ...]] = ("channels", "in_w")
 
-def pool_input(values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
-    return (TensorSpec((batch_size, values.channels, values.in_h, values.in_w)),)
+    def rules(self, values: Values) -> Iterator[str]:
+        yield from window_rules(values, AXES)
+        for axis in AXES:
+            padding, covered = getattr(values, f"padding_{axis}"), window_span(values, axis)
+            if padding > covered // 2:
+                yield f"padding_{axis}: must be at most half of the window of {covered} (got {padding})"
 
+    def build(self, values: Values) -> torch.nn.Module:
+        import torch
 
-def pool_output(values: Values, batch_size: int) -> tuple[int, ...]:
-    return (batch_size, values.channels, *window_counts(values, AXES, values.ceil_mode))
+        names = {"kernel": "kernel_size"}
+        window = {names.get(part, part): per_axis(values, part, AXES) for part in self.window_parts}
+        module: torch.nn.Module = getattr(torch.nn, self.module)(**window, ceil_mode=values.ceil_mode)
+        return module
 
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        return (TensorSpec((batch_size, values.channels, values.in_h, values.in_w)),)
 
-def pool_costs(values: Values, batch_size: Column, element_bytes: Column) -> Costs:
-    """One operation for each element of each window."""
-    out_h, out_w = window_counts(values, AXES, values.ceil_mode)
-    outputs = batch_size * values.channels * out_h * out_w
-    return Costs(
-        flops=outputs * product(per_axis(values, "kernel", AXES)),
-        input_bytes=batch_size * values.channels * values.in_h * values.in_w * element_bytes,
-        output_bytes=outputs * element_bytes,
-        more={"out_h": out_h, "out_w": out_w},
-    )
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        return (batch_size, values.channels, *window_counts(values, AXES, values.ceil_mode))
 
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        """One operation for each element of each window."""
+        out_h, out_w = window_counts(values, AXES, values.ceil_mode)
+        outputs = batch_size * values.channels * out_h * out_w
+        return Costs(
+            flops=outputs * product(per_axis(values, "kernel", AXES)),
+            input_bytes=batch_size * values.channels * values.in_h * values.in_w * element_bytes,
+            output_bytes=outputs * element_bytes,
+            more={"out_h": out_h, "out_w": out_w},
+        )
 
-def recognise_pool(operation: Operation) -> Recognised | None:
-    source = operation.shape("self")
-    if source is None or len(source) != 4:
-        return None
-    attributes = operation.attributes
-    parameters: dict[str, Scalar] = {
-        "channels": source[1],
-        "ceil_mode": bool(attributes["ceil_mode"]),
-        **by_axis("in", AXES, source[2:]),
-        **by_axis("kernel", AXES, attributes["kernel_size"]),
-        **by_axis("stride", AXES, attributes["stride"] or attributes["kernel_size"]),
-        **by_axis("padding", AXES, attributes["padding"]),
-    }
-    return Recognised(parameters, batch_size=source[0])
+    def recognise(self, operation: Operation) -> Recognised | None:
+        source = operation.shape("self")
+        if operation.name not in self.operators or source is None or len(source) != 4:
+            return None
+        attributes = operation.attributes
+        window = {
+            "kernel": attributes["kernel_size"],
+            "stride": attributes["stride"] or attributes["kernel_size"],
+            "padding": attributes["padding"],
+            "dilation": attributes.get("dilation"),
+        }
+        parameters: dict[str, Scalar] = {
+            "channels": source[1],
+            "ceil_mode": bool(attributes["ceil_mode"]),
+            **by_axis("in", AXES, source[2:]),
+        }
+        for part in self.window_parts:
+            parameters |= by_axis(part, AXES, window[part])
+        return Recognised(parameters, batch_size=source[0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.domains import Domain, log_range, weighted
 from medn.core.values import Scalar
@@ -30,41 +31,65 @@ RECURRENT_SWEEP: dict[str, Domain] = {
 }
 
 
-def recurrent_input(values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
-    return (TensorSpec((batch_size, values.sequence_length, values.input_size)),)
+class Recurrent:
+    """What LSTM and GRU do alike; goes before `LayerKind` in a kind's bases."""
 
+    module: ClassVar[str]
+    """The class in torch.nn."""
+    gates: ClassVar[int]
+    states: ClassVar[int]
+    """How many states a cell hands on."""
+    parameters: ClassVar[tuple[Parameter, ...]] = RECURRENT_PARAMETERS
+    sweep: ClassVar[Mapping[str, Domain]] = RECURRENT_SWEEP
+    tiled: ClassVar[tuple[str, ...]] = ("input_size", "hidden_size")
 
-def recurrent_output(values: Values, batch_size: int) -> tuple[int, ...]:
-    return (batch_size, values.sequence_length, values.hidden_size * (1 + values.bidirectional))
+    def build(self, values: Values) -> torch.nn.Module:
+        import torch
 
+        module: torch.nn.Module = getattr(torch.nn, self.module)(
+            values.input_size,
+            values.hidden_size,
+            values.num_layers,
+            bias=values.bias,
+            batch_first=True,
+            bidirectional=values.bidirectional,
+        )
+        return module
 
-def recurrent_costs(values: Values, gates: int, states: int, batch_size: Column, element_bytes: Column) -> Costs:
-    """Costs from the number of gates of a cell and of the states it hands on. FLOPs are the matrix products alone."""
-    directions = 1 + values.bidirectional
-    steps = batch_size * values.sequence_length
-    gate_rows = gates * values.hidden_size
-    # The layers above the first read the states of all directions below them.
-    widths = values.input_size + (values.num_layers - 1) * directions * values.hidden_size
-    weights = directions * gate_rows * (widths + values.num_layers * values.hidden_size)
-    biases = values.bias * 2 * directions * values.num_layers * gate_rows
-    last_states = states * directions * values.num_layers * batch_size * values.hidden_size
-    return Costs(
-        flops=2 * steps * weights,
-        input_bytes=steps * values.input_size * element_bytes,
-        output_bytes=(steps * directions * values.hidden_size + last_states) * element_bytes,
-        parameter_bytes=(weights + biases) * element_bytes,
-        more={
-            "serial_steps": values.sequence_length * values.num_layers * directions,
-            "flops_per_step": 2 * batch_size * gate_rows * values.hidden_size,
-        },
-    )
+    def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
+        return (TensorSpec((batch_size, values.sequence_length, values.input_size)),)
 
+    def output_shape(self, values: Values, batch_size: int) -> tuple[int, ...]:
+        return (batch_size, values.sequence_length, values.hidden_size * (1 + values.bidirectional))
 
-def recognise_recurrent(module: torch.nn.RNNBase, input_shape: Shape) -> Recognised | None:
-    """The parameters of a torch module."""
-    if len(input_shape) != 3 or module.proj_size:
-        return None
-    names = ("input_size", "hidden_size", "num_layers", "bidirectional", "bias")
-    parameters: dict[str, Scalar] = {name: getattr(module, name) for name in names}
-    parameters["sequence_length"] = input_shape[1 if module.batch_first else 0]
-    return Recognised(parameters, batch_size=input_shape[0 if module.batch_first else 1])
+    def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
+        """FLOPs are the matrix products alone."""
+        directions = 1 + values.bidirectional
+        steps = batch_size * values.sequence_length
+        gate_rows = self.gates * values.hidden_size
+        # The layers above the first read the states of all directions below them.
+        widths = values.input_size + (values.num_layers - 1) * directions * values.hidden_size
+        weights = directions * gate_rows * (widths + values.num_layers * values.hidden_size)
+        biases = values.bias * 2 * directions * values.num_layers * gate_rows
+        last_states = self.states * directions * values.num_layers * batch_size * values.hidden_size
+        return Costs(
+            flops=2 * steps * weights,
+            input_bytes=steps * values.input_size * element_bytes,
+            output_bytes=(steps * directions * values.hidden_size + last_states) * element_bytes,
+            parameter_bytes=(weights + biases) * element_bytes,
+            more={
+                "serial_steps": values.sequence_length * values.num_layers * directions,
+                "flops_per_step": 2 * batch_size * gate_rows * values.hidden_size,
+            },
+        )
+
+    def recognise_module(self, module: torch.nn.Module, input_shapes: tuple[Shape, ...]) -> Recognised | None:
+        import torch
+
+        if not isinstance(module, getattr(torch.nn, self.module)) or len(input_shapes[0]) != 3 or module.proj_size:
+            return None
+        names = ("input_size", "hidden_size", "num_layers", "bidirectional", "bias")
+        parameters: dict[str, Scalar] = {name: getattr(module, name) for name in names}
+        first, second, _ = input_shapes[0]
+        batch_size, parameters["sequence_length"] = (first, second) if module.batch_first else (second, first)
+        return Recognised(parameters, batch_size)

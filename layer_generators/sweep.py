@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
@@ -32,6 +32,10 @@ Duration = Annotated[
     WithJsonSchema({"type": ["number", "string"], "examples": [90, "90s", "10m", "2h"]}),
 ]
 """Seconds, written as a number or as a text with its unit."""
+
+
+InputGroup = Literal["raw", "analytic", "probes"]
+INPUT_GROUPS: tuple[InputGroup, ...] = ("raw", "analytic", "probes")
 
 
 def _check_known(what: str, name: str, known: Sequence[str] | None) -> None:
@@ -152,6 +156,11 @@ class SweepConfig(Section):
             ProbeChoice, _named("name"), _name_or({"name": _TEXT, "file": _TEXT, "scale": {"type": "number"}}, ["name"])
         ]
     ] = []
+    inputs: list[InputGroup] = Field(
+        default=list(INPUT_GROUPS),
+        min_length=1,
+        description="what regressors learn from: parameters and conditions, analytic features, probes",
+    )
     drop: list[str] = Field(default=[], description="columns that do not become inputs of the dataset")
 
     @field_validator("name")
@@ -232,6 +241,7 @@ class SweepConfig(Section):
         if "layers" not in info.data or "columns" not in info.data:
             return names
         known = {*CONDITION_COLUMNS, *_parameter_names(info.data["layers"]), *info.data["columns"]}
+        known |= {probe.name for probe in info.data.get("probes", ())}
         if not known.issuperset(names):
             known |= _feature_names(info.data["layers"])
         wrong: list[Mistake] = [
