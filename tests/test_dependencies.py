@@ -14,7 +14,7 @@ FOLDERS = ("medn", "layer_generators", "regressors", "selection")
 MAY_IMPORT = {
     "core": {"core"},
     "layer_generators": {"core", "layer_generators"},
-    "regressors": {"core", "regressors"},
+    "regressors": {"core", "network", "regressors"},
     "selection": {"core", "selection"},
     "network": {"core", "network"},
     "devices": {"core", "layer_generators", "devices"},
