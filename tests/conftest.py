@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,8 +24,22 @@ def own_load_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     load_plugins(monkeypatch, "own_load_backend")
 
 
-def load_plugins(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def load_plugins(monkeypatch: pytest.MonkeyPatch, module: str) -> ModuleType:
     monkeypatch.setenv("MEDN_PLUGINS", module)
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     monkeypatch.syspath_prepend(str(PLUGINS))
-    importlib.import_module(module)
+    return importlib.import_module(module)
+
+
+@pytest.fixture
+def plain_regressors(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The small regressors of tests, known in this process and in those it starts."""
+    return load_plugins(monkeypatch, "plain_regressors")
+
+
+@pytest.fixture
+def write_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a run folder measured on a made-up device."""
+    monkeypatch.syspath_prepend(str(PLUGINS))
+    found: Callable[..., Path] = importlib.import_module("made_up_run").write_run
+    return found

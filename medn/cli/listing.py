@@ -22,11 +22,11 @@ TYPE_WORDS = {int: "whole number", bool: "yes or no", str: "word"}
 
 
 def list_entries(
-    what: Annotated[str, typer.Argument(help="kinds, devices, samplers, probes or configs.")] = "",
+    what: Annotated[str, typer.Argument(help="kinds, devices, samplers, probes, regressors or configs.")] = "",
     name: Annotated[str, typer.Argument(help="One entry, to see all that is known of it.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List kinds, devices, samplers, probes or configs.
+    """List kinds, devices, samplers, probes, regressors or configs.
 
     Name an entry to see it in full: all parameters of a layer kind, their limits, and what a sweep draws.
 
@@ -130,6 +130,20 @@ def _probes() -> list[Row]:
     return [{"name": probe.name, "description": probe.description, "now": probe.read()} for probe in probes.values()]
 
 
+def _regressors() -> list[Row]:
+    from medn.regressors.regressor import regressors
+
+    return [
+        {
+            "name": regressor.name,
+            "available": (reason := regressor.missing()) is None,
+            "description": regressor.description,
+            "missing": reason,
+        }
+        for regressor in regressors.values()
+    ]
+
+
 def _configs() -> list[Row]:
     return [
         {"name": path.stem, "description": _first_comment(path), "path": str(path)}
@@ -147,5 +161,6 @@ LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "devices": _devices,
     "samplers": _samplers,
     "probes": _probes,
+    "regressors": _regressors,
     "configs": _configs,
 }

@@ -18,6 +18,7 @@ from medn.cli.output import say
 from medn.cli.schema import schema
 from medn.cli.summary import summary
 from medn.cli.sweep import sweep
+from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
 
 INTERRUPTED = 130
@@ -46,6 +47,7 @@ app.command(name="list")(list_entries)
 app.command(name="schema")(schema)
 app.command(name="sweep")(sweep)
 app.command(name="summary")(summary)
+app.command(name="train")(train)
 app.command(name="import")(import_rows)
 app.command(name="export")(export)
 app.add_typer(bench)

@@ -77,7 +77,7 @@ def run_sweep(
     visits = 0
     with folder.locked(), folder.store() as store:
         environment = _enter_environment(store, devices, mix_environments)
-        kept = {"drop": config.drop, "unstable_above": config.measure.unstable_above}
+        kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
         store.note("config", {"name": config.name, "seed": config.seed, **kept})
         with Visitor(devices, config.measure, find_probes(config), environment, folder.onnx_cache) as visitor:
             due = _visits_due(config, points, store)

@@ -1,0 +1,193 @@
+"""`medn train`: regressors for everything a run has measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.summary import RunArgument
+from medn.cli.sweep import seconds_option
+from medn.cli.units import duration_words, percent
+from medn.core.errors import MednError, UsageError
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from medn.pipeline.candidates import Candidate
+    from medn.pipeline.train import TrainOutcome
+
+TimeOption = Annotated[
+    float,
+    typer.Option("--time", metavar="TIME", parser=seconds_option, help="How long: 90s, 10m, 2h; goes on when rerun."),
+]
+KindsOption = Annotated[str, typer.Option("--kinds", metavar="A,B", help="Layer kinds; all that are measured.")]
+RegressorsOption = Annotated[str, typer.Option("--regressors", metavar="A,B", help="Families; all there are.")]
+SplitOption = Annotated[
+    str, typer.Option("--split", help="random, range:COLUMN:VALUE (test above it) or device:NAME (test on it).")
+]
+
+
+def train(
+    run: RunArgument,
+    time: TimeOption = 300.0,
+    kinds: KindsOption = "",
+    regressors: RegressorsOption = "",
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes, one thread each.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed splits and learns alike.")] = 0,
+    split: SplitOption = "random",
+    without_unstable: Annotated[
+        bool, typer.Option("--without-unstable", help="Leave out points that do not repeat well.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train regressors for every layer kind of a run.
+
+    Each family is tuned within its share of the time. The same command again keeps what is finished and does the rest;
+    with more --time it tunes on. The best one is chosen on validation layers and reported on test layers.
+
+    \b
+    Examples:
+      medn train runs/quickstart --time 60
+      medn train runs/laptop --time 30m --jobs 4
+      medn train runs/laptop --kinds conv2d,linear --regressors lightgbm,roofline
+      medn train runs/laptop --split range:flops:1e9
+    """
+    from medn.core.splits import Split
+    from medn.pipeline.train import candidates_root, train_run
+
+    chosen = Split.parse(split)
+    _need_libraries()
+    with TrainProgress() as progress:
+        outcome = train_run(
+            run,
+            seconds=time,
+            kinds=_names(kinds, "--kinds"),
+            families=_names(regressors, "--regressors"),
+            jobs=jobs,
+            seed=seed,
+            split=chosen,
+            without_unstable=without_unstable,
+            on_progress=progress.on_progress,
+        )
+    if as_json:
+        write_json(_outcome_json(outcome))
+    else:
+        several = len({candidate.device for candidate in outcome.candidates}) > 1
+        write_rows([_best_row(candidate, several) for candidate in outcome.best()], as_json=False)
+        _write_failures(outcome)
+    say(
+        f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
+        f"{duration_words(outcome.elapsed_s)}, in {candidates_root(run, chosen)}"
+    )
+    if not outcome.best():
+        raise MednError("no regressor could be trained; the reasons are above")
+
+
+def _names(written: str, option: str) -> list[str]:
+    """Names with commas between them."""
+    names = [name.strip() for name in written.split(",")] if written else []
+    if not all(names):
+        raise UsageError(f"{option}: must be names with commas between them, as in a,b (got {written!r})")
+    return list(dict.fromkeys(names))
+
+
+def _need_libraries() -> None:
+    import importlib.util
+
+    absent = [name for name in ("joblib", "optuna", "safetensors") if importlib.util.find_spec(name) is None]
+    if absent:
+        raise MednError(f"training needs {' and '.join(absent)}: pip install 'medn[train]'")
+
+
+def _best_row(candidate: Candidate, with_device: bool) -> Row:
+    """What one wants to know of a candidate, the error beside the noise of the measurements."""
+    test = candidate.scores["test"]
+    return {
+        **({"device": candidate.device} if with_device else {}),
+        "kind": candidate.kind,
+        "best": candidate.regressor,
+        "MAPE": percent(test["mape"]),
+        "median": percent(test["median"]),
+        "within 10 %": percent(test["within_10"]),
+        "R2": None if test["r2"] is None else f"{test['r2']:.3f}",
+        "noise": percent(candidate.noise["median"]) if candidate.noise else None,
+        "us/row": f"{candidate.row_us:.0f}",
+        "bytes": f"{candidate.size_bytes:,}",
+    }
+
+
+def _write_failures(outcome: TrainOutcome) -> None:
+    rows: list[Row] = [
+        {"device": each.device, "kind": each.kind, "regressor": None, "not trained because": each.reason}
+        for each in outcome.refused
+    ]
+    rows += [
+        {
+            "device": each.device,
+            "kind": each.kind,
+            "regressor": each.regressor,
+            "not trained because": each.reason,
+        }
+        for each in outcome.candidates
+        if not each.is_good
+    ]
+    write_rows(rows, as_json=False)
+
+
+def _outcome_json(outcome: TrainOutcome) -> dict[str, Any]:
+    return {
+        "best": [f"{each.device}/{each.kind}/{each.regressor}" for each in outcome.best()],
+        "candidates": [each.summary() for each in outcome.candidates],
+        "refused": [{"device": each.device, "kind": each.kind, "reason": each.reason} for each in outcome.refused],
+        "trained": outcome.trained,
+        "elapsed_s": outcome.elapsed_s,
+    }
+
+
+class TrainProgress:
+    """The best of each kind so far: a table that changes on a terminal, a line for each job anywhere else."""
+
+    def __init__(self) -> None:
+        self._candidates: list[Candidate] = []
+        self._live: Live | None = None
+
+    def __enter__(self) -> TrainProgress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def on_progress(self, done: int, planned: int, candidates: Sequence[Candidate]) -> None:
+        self._candidates += candidates
+        if self._live:
+            self._live.update(self._table(done, planned), refresh=True)
+            return
+        for each in candidates:
+            found = percent(each.scores["validation"]["mape"]) if each.is_good else each.reason
+            say(f"{done} of {planned}: {each.kind} on {each.device}, {each.regressor}: {found}")
+
+    def _table(self, done: int, planned: int) -> Any:
+        from rich.table import Table
+
+        from medn.pipeline.train import best_candidates
+
+        table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=f"{done} of {planned}")
+        for each in best_candidates(self._candidates):
+            noise = percent(each.noise["median"]) if each.noise else None
+            error = percent(each.scores["validation"]["mape"])
+            table.add_row(each.device, each.kind, each.regressor, error, noise or "-")
+        return table

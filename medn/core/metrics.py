@@ -1,0 +1,76 @@
+"""How far predictions are from measurements, always on the real scale.
+
+Accuracy is 1 - MAPE: our reading of a word that the field uses without defining it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from medn.core.table import Array
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Errors are shares, not per cent."""
+
+    rows: int
+    mape: float
+    median: float
+    p90: float
+    within_5: float
+    within_10: float
+    r2: float
+    r2_log: float
+    spearman: float
+
+    @property
+    def accuracy(self) -> float:
+        return 1.0 - self.mape
+
+    def as_json(self) -> dict[str, float]:
+        return asdict(self) | {"accuracy": self.accuracy}
+
+
+def relative_errors(predicted_s: Array, measured_s: Array) -> Array:
+    return np.abs(predicted_s - measured_s) / measured_s
+
+
+def score(predicted_s: Array, measured_s: Array) -> Scores:
+    """All scores of one set of predictions.
+
+    >>> round(score(np.array([1.1, 2.0]), np.array([1.0, 2.0])).mape, 3)
+    0.05
+    """
+    errors = relative_errors(predicted_s, measured_s)
+    return Scores(
+        rows=len(errors),
+        mape=float(errors.mean()),
+        median=float(np.median(errors)),
+        p90=float(np.quantile(errors, 0.9)),
+        within_5=float((errors <= 0.05).mean()),
+        within_10=float((errors <= 0.10).mean()),
+        r2=_r2(predicted_s, measured_s),
+        r2_log=_r2(np.log(predicted_s), np.log(measured_s)),
+        spearman=_correlation(_ranks(predicted_s), _ranks(measured_s)),
+    )
+
+
+def _r2(predicted: Array, measured: Array) -> float:
+    spread = float(((measured - measured.mean()) ** 2).sum())
+    return 1.0 - float(((measured - predicted) ** 2).sum()) / spread if spread > 0 else float("nan")
+
+
+def _ranks(values: Array) -> Array:
+    """Ranks from 0, ties sharing their mean rank."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts) - 1
+    return np.asarray((last - (counts - 1) / 2)[places], dtype=np.float64)
+
+
+def _correlation(first: Array, second: Array) -> float:
+    if len(first) < 2 or first.std() == 0 or second.std() == 0:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])

@@ -1,0 +1,221 @@
+"""What was measured, column by column and jointly, and what to predict beyond it.
+
+A regressor knows nothing outside its training data, and a forest is flat there. So a query outside is flagged, and
+its latency is the prediction at the nearest edge, scaled by how much more work there is: the efficiency is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.table import Array, Schema, Table
+from medn.core.values import Scalar
+
+Flags = NDArray[np.bool_]
+Predict = Callable[[Array], Array]
+
+SLACK = (0.05, 0.15)
+"""How far beyond the lowest and highest value seen still counts as inside, as a share of the logarithmic span: at
+least the first; up to the second where few rows were seen, so that held-out rows of the same origin fall beyond too."""
+
+CENTRES = 64
+COMPONENTS = 8
+HELD_OUT_SHARE = 0.99
+REACH_MARGIN = 1.25
+"""The joint check lets pass this share of held-out rows of the same origin, and what lies this much farther still."""
+
+WORK_COLUMNS = ("flops", "memory_bytes")
+
+
+def _squeezed(inputs: Array) -> Array:
+    """The logarithm where values are large, the value itself where they are small, for either sign."""
+    return np.asarray(np.copysign(np.log1p(np.abs(inputs)), inputs))
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """What a regressor has learned from. Numbers have bounds, categories a set of codes, both together a distance."""
+
+    schema: Schema
+    low: Array
+    high: Array
+    """Lowest and highest value of each column; for categories the usual code stands in both."""
+    slack: float
+    free: tuple[str, ...]
+    """Columns without bounds, such as remainders: their lowest and highest value mean nothing."""
+    seen: Mapping[str, tuple[int, ...]]
+    """The codes of each category that were learned from."""
+    shift: Array
+    components: Array
+    """Squeezed inputs less `shift` times `components` are the few numbers whose distance to the centres counts."""
+    centres: Array
+    reach: float
+    """The distance at which a row counts as outside."""
+
+    def distance(self, inputs: Array) -> Array:
+        """Distance to the nearest measured neighbourhood; 1 is the edge."""
+        return self._distance(_squeezed(inputs))
+
+    def excess(self, inputs: Array) -> Array:
+        """How far each row's worst number lies beyond what was seen, as a share of the span of its column."""
+        return self._excess(_squeezed(inputs))
+
+    def in_range(self, inputs: Array) -> Flags:
+        """Whether each row lies where was measured."""
+        squeezed = _squeezed(inputs)
+        inside = (self._distance(squeezed) <= 1.0) & (self._excess(squeezed) <= self.slack)
+        for index, codes in self._codes:
+            inside &= (inputs[:, index, None] == codes).any(axis=1)
+        return np.asarray(inside)
+
+    # What does not depend on the rows is worked out once: these stand before every prediction of a single row.
+
+    def _distance(self, squeezed: Array) -> Array:
+        centre_squares, doubled = self._centre_terms
+        places = (squeezed - self.shift) @ self.components
+        nearest = (centre_squares - places @ doubled).min(axis=1)
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", places, places) + nearest, 0.0)) / self.reach)
+
+    def _excess(self, squeezed: Array) -> Array:
+        middle, half, span = self._bounds
+        return np.asarray(((np.abs(squeezed - middle) - half) / span).max(axis=1).clip(min=0.0))
+
+    @cached_property
+    def _centre_terms(self) -> tuple[Array, Array]:
+        return (self.centres**2).sum(axis=1), 2 * self.centres.T
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array, Array]:
+        """Middle, half and whole span of each column on the logarithmic scale; without end for one without bounds."""
+        low, high = _squeezed(self.low), _squeezed(self.high)
+        span = np.maximum(high - low, 1e-6)
+        span[[name in self.seen or name in self.free for name in self.schema.names]] = np.inf
+        return (low + high) / 2, (high - low) / 2, span
+
+    @cached_property
+    def _codes(self) -> list[tuple[int, Array]]:
+        return [(self.schema.index(name), np.array(codes, dtype=np.float64)) for name, codes in self.seen.items()]
+
+    def clip(self, inputs: Array) -> Array:
+        """The nearest row inside: numbers at their bounds, an unknown category replaced by the usual one."""
+        clipped = np.clip(inputs, self.low, self.high)
+        for index, codes in self._codes:
+            known = (inputs[:, index, None] == codes).any(axis=1)
+            clipped[:, index] = np.where(known, inputs[:, index], self.low[index])
+        return clipped
+
+    def as_json(self) -> dict[str, Any]:
+        arrays = {name: getattr(self, name).tolist() for name in ("low", "high", "shift", "components", "centres")}
+        seen = {name: list(codes) for name, codes in self.seen.items()}
+        return {**arrays, "slack": self.slack, "free": list(self.free), "seen": seen, "reach": self.reach}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any], schema: Schema) -> Range:
+        columns, count = len(schema.names), len(written["centres"])
+        return cls(
+            schema=schema,
+            low=np.array(written["low"], dtype=np.float64),
+            high=np.array(written["high"], dtype=np.float64),
+            slack=float(written["slack"]),
+            free=tuple(written["free"]),
+            seen={name: tuple(codes) for name, codes in written["seen"].items()},
+            shift=np.array(written["shift"], dtype=np.float64),
+            components=np.array(written["components"], dtype=np.float64).reshape(columns, -1),
+            centres=np.array(written["centres"], dtype=np.float64).reshape(count, -1),
+            reach=float(written["reach"]),
+        )
+
+
+def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> Range:
+    """The range of `train`; `held_out` rows of the same origin tell how far from it a row may lie."""
+    schema, inputs = train.schema, train.inputs
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    seen: dict[str, tuple[int, ...]] = {}
+    for name in schema.categories:
+        codes, counts = np.unique(train.column(name).astype(int), return_counts=True)
+        seen[name] = tuple(int(code) for code in codes)
+        low[schema.index(name)] = high[schema.index(name)] = codes[counts.argmax()]
+    squeezed = _squeezed(inputs)
+    shift = squeezed.mean(axis=0)
+    components = _main_directions(squeezed - shift, [schema.index(name) for name in schema.categories])
+    places = (squeezed - shift) @ components
+    centres = _centres(places, min(CENTRES, max(1, len(places) // 4)), seed)
+    unscaled = Range(schema, low, high, 0.0, tuple(free), seen, shift, components, centres, reach=1.0)
+    reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))
+    usual = float(np.quantile(unscaled.excess(held_out.inputs), HELD_OUT_SHARE))
+    return replace(unscaled, slack=float(np.clip(usual, *SLACK)), reach=max(REACH_MARGIN * reach, 1e-9))
+
+
+def _main_directions(centred: Array, categories: list[int]) -> Array:
+    """The directions in which the numbers vary most together, each column scaled to the same spread first."""
+    spread = centred.std(axis=0)
+    spread[categories] = 0.0  # codes have no distance; each is checked by itself
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-9)
+    _, _, directions = np.linalg.svd(centred * scale, full_matrices=False)
+    return np.asarray(scale[:, None] * directions[:COMPONENTS].T)
+
+
+def _centres(places: Array, count: int, seed: int) -> Array:
+    """A few rounds of k-means from random rows: a light summary of where the rows lie."""
+    centres = places[np.random.default_rng(seed).choice(len(places), count, replace=False)]
+    for _ in range(10):
+        squares = (centres**2).sum(axis=1) - 2 * places @ centres.T
+        nearest = squares.argmin(axis=1)
+        members = np.bincount(nearest, minlength=count)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, places)
+        centres = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
+    return np.asarray(centres)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldEfficiency:
+    """Predictions that go on growing with the work beyond the range, each with whether it lies inside.
+
+    `roofline` gives the seconds that the work alone explains; without one the larger growth of FLOPs or bytes counts.
+    """
+
+    range: Range
+    roofline: Predict | None = None
+
+    def predict(self, inputs: Array, predict: Predict) -> tuple[Array, Flags]:
+        inside = self.range.in_range(inputs)
+        clipped = np.where(inside[:, None], inputs, self.range.clip(inputs))
+        latency_s = predict(clipped)
+        if not inside.all():
+            outside = ~inside
+            latency_s = latency_s.copy()
+            latency_s[outside] *= self._growth(inputs[outside], clipped[outside])
+        return latency_s, inside
+
+    def _growth(self, inputs: Array, clipped: Array) -> Array:
+        if self.roofline is not None:
+            return self.roofline(inputs) / self.roofline(clipped)
+        places = [self.range.schema.index(name) for name in WORK_COLUMNS if name in self.range.schema.names]
+        if not places:
+            return np.ones(len(inputs))
+        ratios = inputs[:, places] / np.maximum(clipped[:, places], 1.0)
+        # The scarcer of the two resources rules the latency; below the range this is the milder shrinking.
+        return np.asarray(ratios.max(axis=1))
+
+
+def matches_constants(columns: Mapping[str, Any], constants: Mapping[str, Scalar], rows: int) -> Flags:
+    """Whether each row has the values that never varied while measuring; a column left out is taken to match.
+
+    >>> matches_constants({"threads": np.array([1, 2]), "dtype": "fp32"}, {"threads": 1, "dtype": "fp32"}, 2).tolist()
+    [True, False]
+    """
+    matching = np.ones(rows, dtype=bool)
+    for name, value in constants.items():
+        given = np.asarray(columns.get(name, value))
+        if isinstance(value, str):
+            matching &= given.astype(str) == value
+        else:
+            matching &= np.isclose(given.astype(np.float64), float(value), rtol=1e-6)
+    return matching

@@ -1,0 +1,119 @@
+"""Splits that keep a layer, with all its batch sizes and conditions, on one side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError, unknown
+from medn.core.table import Table
+
+Rows = NDArray[np.int_]
+
+DEFAULT_FRACTIONS = (0.6, 0.15, 0.1, 0.15)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Rows to learn from, to choose by, to calibrate intervals with, and to report on."""
+
+    train: Rows
+    validation: Rows
+    calibration: Rows
+    test: Rows
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: len(getattr(self, name)) for name in ("train", "validation", "calibration", "test")}
+
+
+def split_by_group(
+    groups: NDArray[np.str_], seed: int, fractions: Sequence[float] = DEFAULT_FRACTIONS, rows: Rows | None = None
+) -> Parts:
+    """Random by group. `rows` restricts the split to some of the rows."""
+    chosen = np.arange(len(groups)) if rows is None else rows
+    names = np.unique(groups[chosen])
+    if len(names) < len(fractions):
+        raise UsageError(f"a split needs at least {len(fractions)} different layers (got {len(names)})")
+    order = np.random.default_rng(seed).permutation(len(names))
+    # Every part gets at least one layer, however few there are.
+    bounds = np.round(np.cumsum(fractions)[:-1] / sum(fractions) * len(names)).astype(int)
+    places = np.arange(len(fractions) - 1)
+    bounds = np.maximum.accumulate(np.maximum(bounds, places + 1) - places) + places
+    bounds = np.minimum(bounds, len(names) - np.arange(len(fractions) - 1, 0, -1))
+    part_of = np.empty(len(names), dtype=int)
+    part_of[order] = np.searchsorted(bounds, np.arange(len(names)), side="right")
+    part = part_of[np.searchsorted(names, groups[chosen])]
+    return Parts(*(chosen[part == index] for index in range(4)))
+
+
+def leave_range_out(table: Table, column: str, above: float, seed: int) -> Parts:
+    """Learn up to a value of one column, test beyond it: how well do predictions extrapolate?"""
+    values = table.column(column)
+    outside = values > above
+    if outside.all() or not outside.any():
+        raise UsageError(f"{column} has no rows on one side of {above:g} (from {values.min():g} to {values.max():g})")
+    return _leave_out(table, outside, seed)
+
+
+def leave_device_out(table: Table, device: str, seed: int) -> Parts:
+    """Learn on all devices but one, test on that one."""
+    names = table.schema.categories.get("device", ())
+    if device not in names or len(names) < 2:
+        raise UsageError(f"device {device!r} cannot be left out: the table has {', '.join(names) or 'no devices'}")
+    return _leave_out(table, table.column("device") == names.index(device), seed)
+
+
+def _leave_out(table: Table, outside: NDArray[np.bool_], seed: int) -> Parts:
+    """Layers are split first, so that a layer measured on both sides is not learned from and tested on."""
+    parts = split_by_group(table.groups, seed)
+    learned = [rows[~outside[rows]] for rows in (parts.train, parts.validation, parts.calibration)]
+    split = Parts(learned[0], learned[1], learned[2], test=parts.test[outside[parts.test]])
+    empty = [name for name, size in split.sizes.items() if size == 0]
+    if empty:
+        raise UsageError(f"too few layers lie on one side: no rows are left for {' and '.join(empty)}")
+    return split
+
+
+SPLIT_FORMS = ("random", "range:COLUMN:VALUE", "device:NAME")
+
+
+@dataclass(frozen=True)
+class Split:
+    """How to split, as one writes it: `random`, `range:flops:1e9` or `device:laptop`.
+
+    >>> Split.parse("range:flops:1e9")
+    Split(sort='range', name='flops', value=1000000000.0)
+    """
+
+    sort: str = "random"
+    name: str = ""
+    value: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Split:
+        sort, _, rest = text.partition(":")
+        try:
+            if sort == "random" and not rest:
+                return cls()
+            if sort == "device" and rest:
+                return cls(sort, rest)
+            name, _, value = rest.rpartition(":")
+            if sort == "range" and name:
+                return cls(sort, name, float(value))
+        except ValueError:
+            raise UsageError(f"split {text!r}: {value!r} is no number") from None
+        raise UsageError(f"{unknown('split', text, SPLIT_FORMS)}")
+
+    def __str__(self) -> str:
+        return {"random": "random", "device": f"device:{self.name}"}.get(self.sort, f"range:{self.name}:{self.value:g}")
+
+    def parts(self, table: Table, seed: int) -> Parts:
+        if self.sort == "range":
+            return leave_range_out(table, self.name, self.value, seed)
+        if self.sort == "device":
+            return leave_device_out(table, self.name, seed)
+        return split_by_group(table.groups, seed)

@@ -1,0 +1,92 @@
+"""The table a regressor learns from: one row per measured point, every input a number.
+
+Categories (a function's name, a device) are columns of codes, with the names beside them. Rows that belong to one
+layer share a group, so that a split can keep them on one side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError, unknown
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The inputs a regressor takes: their order, and the names behind the codes of the categorical ones."""
+
+    names: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def index(self, name: str) -> int:
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise UsageError(unknown("input", name, self.names)) from None
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in self.categories)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Inputs, latency and further targets of many points.
+
+    >>> schema = Schema(("flops", "function"), {"function": ("relu", "tanh")})
+    >>> table = Table(schema, np.array([[1e6, 0], [2e6, 1]]), np.array([1e-3, 2e-3]), np.array(["a", "b"]))
+    >>> table.column("flops").tolist()
+    [1000000.0, 2000000.0]
+    """
+
+    schema: Schema
+    inputs: Array
+    """One row per point, one column per name of the schema. Values fit float32, so deployed forms see the same ones."""
+    latency_s: Array
+    groups: NDArray[np.str_]
+    """The layer of each row."""
+    targets: Mapping[str, Array] = field(default_factory=dict)
+    """Further measured columns, such as `latency_p90_s` or `memory_bytes`; NaN where a row has none."""
+
+    def __post_init__(self) -> None:
+        rows = len(self.inputs)
+        if self.inputs.shape != (rows, len(self.schema.names)):
+            raise ValueError(f"inputs have the shape {self.inputs.shape}, the schema {len(self.schema.names)} names")
+        if not all(len(column) == rows for column in (self.latency_s, self.groups, *self.targets.values())):
+            raise ValueError("every column needs one entry per row")
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def column(self, name: str) -> Array:
+        return self.inputs[:, self.schema.index(name)]
+
+    def take(self, rows: NDArray[np.int_] | NDArray[np.bool_]) -> Table:
+        return Table(
+            self.schema,
+            self.inputs[rows],
+            self.latency_s[rows],
+            self.groups[rows],
+            {name: column[rows] for name, column in self.targets.items()},
+        )
+
+
+def as_inputs(columns: Mapping[str, object], schema: Schema) -> Array:
+    """Columns in the schema's order as one array of numbers that fit float32; categories become codes.
+
+    A category the schema does not know becomes -1, which no regressor has seen: the range check flags it.
+    """
+    arrays = []
+    for name in schema.names:
+        values = np.atleast_1d(np.asarray(columns[name]))
+        if name in schema.categories:
+            codes = {category: code for code, category in enumerate(schema.categories[name])}
+            values = np.array([codes.get(str(value), -1) for value in values])
+        arrays.append(values.astype(np.float32).astype(np.float64))
+    return np.column_stack(np.broadcast_arrays(*arrays))

@@ -1,0 +1,73 @@
+"""Which columns regressors learn from, made the same way from measured rows and from a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError
+from medn.core.values import ELEMENT_BYTES
+from medn.layer_generators.features import TILES, analytic_features
+from medn.layer_generators.kind import LayerKind, layer_kinds, look_up
+from medn.layer_generators.sweep import INPUT_GROUPS
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class InputChoice:
+    """The user's choice of inputs: groups of columns, less some by name. It is kept with everything trained on it."""
+
+    groups: tuple[str, ...] = INPUT_GROUPS
+    drop: tuple[str, ...] = ()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> InputChoice:
+        """The choice that the note of a run's config holds; the default where it says nothing."""
+        return cls(tuple(config.get("inputs", INPUT_GROUPS)), tuple(config.get("drop", ())))
+
+    def as_json(self) -> dict[str, list[str]]:
+        return {"inputs": list(self.groups), "drop": list(self.drop)}
+
+
+def input_columns(kind: str, columns: Columns, choice: InputChoice, probes: Sequence[str] = ()) -> dict[str, Any]:
+    """The chosen inputs of many layers of one kind: what is asked for, what follows from it, what was probed.
+
+    >>> asked = {"in_features": 8, "out_features": 16, "rows": 1, "bias": True, "batch_size": 4, "dtype": "fp32"}
+    >>> found = input_columns("linear", {name: np.array([value]) for name, value in asked.items()}, InputChoice())
+    >>> int(found["flops"][0]), int(found["batch_size"][0])
+    (1024, 4)
+    """
+    chosen: dict[str, Any] = {}
+    if "raw" in choice.groups:
+        chosen |= {name: column for name, column in columns.items() if name not in probes}
+    if "analytic" in choice.groups:
+        chosen |= _analytic(layer_kinds[kind], columns)
+    if "probes" in choice.groups:
+        chosen |= {name: columns[name] for name in probes if name in columns}
+    return {name: column for name, column in chosen.items() if name not in choice.drop}
+
+
+def _analytic(kind: LayerKind, columns: Columns) -> dict[str, Any]:
+    needed = [*(parameter.name for parameter in kind.parameters), "batch_size", "dtype"]
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise UsageError(
+            f"the analytic inputs of {kind.name} need the columns {', '.join(needed)} ({', '.join(missing)} missing)"
+        )
+    # 64 bits by name: the FLOPs of large layers overflow the 32 that are the default on some platforms.
+    values = {name: np.asarray(columns[name]) for name in needed}
+    values = {name: each if each.dtype.kind in "US" else each.astype(np.int64) for name, each in values.items()}
+    element_bytes = look_up(ELEMENT_BYTES, values["dtype"])
+    return analytic_features(kind, SimpleNamespace(**values), values["batch_size"], element_bytes)
+
+
+def remainders(kind: str) -> list[str]:
+    """The features that say how sizes fit tiles: every size has them, so a range says nothing about them."""
+    tiled = layer_kinds[kind].tiled
+    return [f"{name}_{about}" for name in tiled for about in (*(f"mod_{tile}" for tile in TILES), "waste")]

@@ -1,0 +1,194 @@
+"""One regressor trained on the tables of one device: tuned, exported, checked, scored, calibrated, saved."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from medn.core.errors import MednError
+from medn.core.intervals import calibrate, fit_spread
+from medn.core.metrics import score
+from medn.core.ranges import HeldEfficiency, Range
+from medn.core.splits import Parts
+from medn.core.table import Array, Table
+from medn.core.values import content_key
+from medn.pipeline.candidates import Candidate, candidate_folder, pack, plain, save_candidate, unpack
+from medn.pipeline.tables import KindTable
+from medn.pipeline.tuning import Tuned, one_line, tune
+from medn.regressors.form import Form, restore
+from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+
+ALL_KINDS = "all-kinds"
+"""Where the journal of a family lies that learns all kinds of a device at once."""
+
+LARGEST_DIFFERENCE = 1e-4
+"""How far a deployed form may be from what was fitted, relative, for any row."""
+
+TIMING_S = 0.03
+
+Together = Mapping[str, Fitted]
+
+
+class NotTheSame(MednError):
+    """A deployed form does not predict what the fitted regressor does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The table of one kind, split, with its range."""
+
+    source: KindTable
+    parts: Parts
+    range: Range
+    train: Table
+    validation: Table
+    calibration: Table
+    test: Table
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One regressor on one device: a single kind, or all of them where the regressor learns them together."""
+
+    root: Path
+    device: str
+    regressor: str
+    tables: Mapping[str, Prepared]
+    split: str
+    seed: int
+    budget_s: float
+    """Of the whole training."""
+    seconds: float
+    """Of this job."""
+    target: Mapping[str, object]
+
+    @property
+    def key(self) -> str:
+        tables = {kind: prepared.source.key for kind, prepared in self.tables.items()}
+        return content_key([self.device, self.regressor, tables, self.split, self.seed])
+
+    def candidate(self, kind: str, reason: str = "") -> Candidate:
+        """What is known before anything is learned."""
+        prepared = self.tables[kind]
+        source = prepared.source
+        return Candidate(
+            device=self.device,
+            kind=kind,
+            regressor=self.regressor,
+            key=self.key,
+            budget_s=self.budget_s,
+            seed=self.seed,
+            split=self.split,
+            reason=reason,
+            split_sizes=prepared.parts.sizes,
+            inputs=source.choice.as_json(),
+            target=self.target,
+            schema=source.table.schema,
+            constants=source.constants,
+            left_out=source.left_out,
+            unstable=source.unstable,
+            noise=asdict(source.noise) if source.noise else None,
+        )
+
+
+def run_job(job: Job) -> list[Candidate]:
+    """Train, and save one candidate for each kind; whatever goes wrong is the reason of a failed one."""
+    regressor = regressors[job.regressor]
+    try:
+        missing = regressor.missing()
+        if missing:
+            raise MednError(missing)
+        tuned = _tuned(job, regressor)
+    except Exception as failure:  # a family may fail in any way its library does
+        made = [job.candidate(kind, one_line(failure)) for kind in job.tables]
+    else:
+        made = [_finish(job, kind, tuned) for kind in job.tables]
+    for candidate in made:
+        save_candidate(job.root, candidate)
+    return [candidate.without_form() for candidate in made]
+
+
+def _tuned(job: Job, regressor: Regressor) -> Tuned[Together]:
+    pairs = {kind: (prepared.train, prepared.validation) for kind, prepared in job.tables.items()}
+
+    def fit(settings: Settings, effort: Effort) -> Together:
+        return regressor.fit_together(pairs, settings, effort)
+
+    def judge(fitted: Together) -> float:
+        errors = [score(fitted[kind].predict(held.inputs), held.latency_s).mape for kind, (_, held) in pairs.items()]
+        return statistics.fmean(errors)
+
+    folder = ALL_KINDS if regressor.shares_kinds else next(iter(job.tables))
+    # Another table, split or seed is another study: its trials say nothing about this one.
+    journal = candidate_folder(job.root, job.device, folder, job.regressor) / f"study-{job.key[:8]}.journal"
+    return tune(regressor, fit, judge, journal=journal, seconds=job.seconds, seed=job.seed)
+
+
+def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
+    """The candidate of one kind, from its fitted regressor."""
+    blank, prepared = job.candidate(kind), job.tables[kind]
+    try:
+        form = _exported(tuned.result[kind], prepared)
+        predicted = {
+            name: form.predict(part.inputs)
+            for name, part in (
+                ("validation", prepared.validation),
+                ("calibration", prepared.calibration),
+                ("test", prepared.test),
+            )
+        }
+    except Exception as failure:  # a family may fail in any way its library does
+        return job.candidate(kind, one_line(failure))
+    held_s, inside = HeldEfficiency(prepared.range).predict(prepared.test.inputs, form.predict)
+    distance = prepared.range.distance
+    validation, calibration, test = prepared.validation, prepared.calibration, prepared.test
+    spread = fit_spread(predicted["validation"], validation.latency_s, distance(validation.inputs))
+    interval = calibrate(spread, predicted["calibration"], calibration.latency_s, distance(calibration.inputs))
+    return replace(
+        blank,
+        settings=tuned.settings,
+        trials={"made": tuned.trials, "pruned": tuned.pruned, "failed": tuned.failed, "reasons": tuned.reasons},
+        scores={
+            "validation": plain(score(predicted["validation"], validation.latency_s).as_json()),
+            "test": plain(score(predicted["test"], test.latency_s).as_json()),
+            "test_held": plain(score(held_s, test.latency_s).as_json()),
+        },
+        fit_seconds=tuned.fit_seconds,
+        size_bytes=form.parts().size_bytes,
+        row_us=row_microseconds(form, test.inputs[:1]),
+        interval=interval,
+        coverage=interval.coverage(predicted["test"], test.latency_s, distance(test.inputs)).as_json(),
+        range=prepared.range,
+        outside=float((~inside).mean()),
+        form=form,
+    )
+
+
+def _exported(fitted: Fitted, prepared: Prepared) -> Form:
+    """The deployed form, read back from what is saved, if it says what the fitted regressor says."""
+    form = restore(unpack(*pack(fitted.export().parts())))
+    inputs = np.concatenate([prepared.validation.inputs, prepared.test.inputs])
+    expected, deployed = fitted.predict(inputs), form.predict(inputs)
+    if not (np.isfinite(deployed) & (deployed > 0)).all():
+        raise NotTheSame("the deployed form predicts latencies that are not positive numbers")
+    difference = float(np.abs(deployed / expected - 1).max())
+    if not difference <= LARGEST_DIFFERENCE:
+        raise NotTheSame(f"the deployed form differs by {difference:.2g} from the fitted regressor")
+    return form
+
+
+def row_microseconds(form: Form, row: Array) -> float:
+    """The usual time of one prediction, over as many as fit into a moment."""
+    form.predict(row)
+    times: list[float] = []
+    stop = time.perf_counter() + TIMING_S
+    while len(times) < 5 or time.perf_counter() < stop:
+        began = time.perf_counter()
+        form.predict(row)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1e6

@@ -1,0 +1,217 @@
+"""The search for good settings of one regressor, within its share of the time, kept in a journal that can go on.
+
+A journal is a file that Optuna's own tools read: `optuna-dashboard study.journal`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from medn.core.errors import MednError
+from medn.regressors.regressor import Effort, Regressor, Settings
+
+if TYPE_CHECKING:
+    import optuna
+
+Result = TypeVar("Result")
+
+STUDY = "study"
+MOST_TRIALS = 100
+"""More trials choose by luck on the validation rows rather than by merit."""
+
+LARGEST_SHARE = 1 / 2
+"""What one trial may take of the time, so that several can be compared."""
+
+STEP_GROWTH = 1.25
+"""Errors of a fit under way are compared at steps that grow by this factor: often enough to stop a hopeless one."""
+
+
+class NothingFitted(MednError):
+    """No trial of a regressor came to an end."""
+
+
+@dataclass(frozen=True)
+class Tuned(Generic[Result]):
+    """The best settings, what was fitted with them, and how the search went."""
+
+    settings: Settings
+    error: float
+    result: Result
+    fit_seconds: float
+    trials: int = 1
+    pruned: int = 0
+    failed: int = 0
+    reasons: tuple[str, ...] = ()
+    """Why trials failed, each reason once."""
+
+
+def tune(
+    regressor: Regressor,
+    fit: Callable[[Settings, Effort], Result],
+    judge: Callable[[Result], float],
+    *,
+    journal: Path,
+    seconds: float,
+    seed: int = 0,
+    threads: int = 1,
+    most_trials: int = MOST_TRIALS,
+) -> Tuned[Result]:
+    """Search the settings of a regressor; `judge` gives the validation error of what `fit` made.
+
+    A family without settings is fitted once. What the journal holds already counts.
+    """
+    if regressor.is_tunable:
+        search = _Search(regressor, fit, judge, seed, threads, time.monotonic() + seconds, seconds)
+        return search.run(open_journal(journal), most_trials)
+    began = time.monotonic()
+    result = fit(regressor.defaults, Effort(seconds, seed, threads))
+    return Tuned(regressor.defaults, _checked(judge(result)), result, time.monotonic() - began)
+
+
+def open_journal(path: Path) -> optuna.Study:
+    """The study that a journal holds, mended where a kill has cut it short. One process writes to a journal."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        written = path.read_bytes()
+        whole = written[: written.rfind(b"\n") + 1]
+        if whole != written:
+            path.write_bytes(whole)
+    path.with_name(path.name + ".lock").unlink(missing_ok=True)  # left by a process that was killed
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    return optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True, direction="minimize")
+
+
+def _go_on(journal: optuna.Study, seed: int) -> optuna.Study:
+    """A study in memory that knows what the journal holds: every step of a trial in the journal would cost a sync."""
+    import optuna
+
+    past = journal.get_trials(deepcopy=False)
+    study = optuna.create_study(
+        direction="minimize",
+        # A study that goes on must not draw what it drew before.
+        sampler=optuna.samplers.TPESampler(seed=seed + len(past)),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=4),
+    )
+    study.add_trials(past)
+    return study
+
+
+@dataclass
+class _Search(Generic[Result]):
+    regressor: Regressor
+    fit: Callable[[Settings, Effort], Result]
+    judge: Callable[[Result], float]
+    seed: int
+    threads: int
+    deadline: float
+    seconds: float
+
+    def run(self, journal: optuna.Study, most_trials: int) -> Tuned[Result]:
+        from optuna.trial import TrialState
+
+        study = _go_on(journal, self.seed)
+        best: tuple[float, Result, float] | None = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            study.enqueue_trial(dict(self.regressor.defaults), skip_if_exists=True)
+            while self._worth_another(study, most_trials):
+                trial = study.ask()
+                found = self._try(study, trial)
+                journal.add_trial(study.get_trials(deepcopy=False)[trial.number])
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = found
+        trials = study.get_trials(deepcopy=False)
+        ended = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+        failed = [trial for trial in trials if trial.state == TrialState.FAIL]
+        reasons = tuple(dict.fromkeys(str(trial.user_attrs["reason"]) for trial in failed))
+        if not ended:
+            raise NothingFitted(f"none of {len(trials)} trials came to an end: {'; '.join(reasons) or 'all pruned'}")
+        settings: dict[str, Any] = study.best_trial.user_attrs["settings"]
+        if best is None or best[0] > study.best_value:  # found before this process began
+            began = time.monotonic()
+            result = self.fit(settings, Effort(self._trial_seconds(), self.seed, self.threads))
+            best = (_checked(self.judge(result)), result, time.monotonic() - began)
+        error, result, fit_seconds = best
+        pruned = len(trials) - len(ended) - len(failed)
+        return Tuned(settings, error, result, fit_seconds, len(trials), pruned, len(failed), reasons)
+
+    def _worth_another(self, study: optuna.Study, most_trials: int) -> bool:
+        """The first trial is always made; another one only if it can come to an end."""
+        from optuna.trial import TrialState
+
+        trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
+        ended = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.duration]
+        left = self.deadline - time.monotonic()
+        if not ended:
+            return not trials or (left > 0 and len(trials) < most_trials)
+        usual = statistics.median(trial.duration.total_seconds() for trial in ended if trial.duration)
+        return len(trials) < most_trials and left > usual / 2
+
+    def _trial_seconds(self) -> float:
+        left = self.deadline - time.monotonic()
+        return max(min(left, self.seconds * LARGEST_SHARE), self.seconds * 0.05)
+
+    def _try(self, study: optuna.Study, trial: optuna.Trial) -> tuple[float, Result, float] | None:
+        """One trial. Whatever goes wrong in it is kept with its reason, and the search goes on."""
+        import optuna
+        from optuna.trial import TrialState
+
+        began = time.monotonic()
+        try:
+            settings = self.regressor.suggest(trial)
+            trial.set_user_attr("settings", dict(settings))
+            effort = Effort(self._trial_seconds(), self.seed, self.threads, _reporter(trial))
+            result = self.fit(settings, effort)
+            error = _checked(self.judge(result))
+        except optuna.TrialPruned:
+            study.tell(trial, state=TrialState.PRUNED)
+            return None
+        except Exception as failure:  # a family may fail in any way its library does
+            trial.set_user_attr("reason", one_line(failure))
+            study.tell(trial, state=TrialState.FAIL)
+            return None
+        study.tell(trial, error)
+        return error, result, time.monotonic() - began
+
+
+def _reporter(trial: optuna.Trial) -> Callable[[int, float], None]:
+    """Passes errors on to the pruner, at steps that every trial shares however often its family reports."""
+    import optuna
+
+    last = -1
+
+    def report(step: int, error: float) -> None:
+        nonlocal last
+        place = int(math.log(max(step, 0) + 1, STEP_GROWTH))
+        if place > last:
+            last = place
+            trial.report(error, place)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+    return report
+
+
+def _checked(error: float) -> float:
+    if not math.isfinite(error):
+        raise NothingFitted("its predictions are not all finite")
+    return error
+
+
+def one_line(failure: BaseException) -> str:
+    """An error as a reason to keep: what it was and the first line it said."""
+    said = str(failure).strip().splitlines()
+    if isinstance(failure, MednError):
+        return "; ".join(said)
+    return f"{type(failure).__name__}: {said[0]}" if said else type(failure).__name__

@@ -1,0 +1,29 @@
+"""Extremely randomised trees by scikit-learn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from medn.core.table import Table
+from medn.regressors.forests import SETTINGS, grow_forest, suggest_forest
+from medn.regressors.learned import Learned
+from medn.regressors.regressor import Effort, Regressor, Settings, regressors
+
+if TYPE_CHECKING:
+    import optuna
+
+
+@regressors.register
+class ExtraTrees(Regressor):
+    name = "extra_trees"
+    description = "a forest of trees with randomly drawn thresholds"
+    packages = ("sklearn",)
+    defaults = SETTINGS
+
+    def suggest(self, trial: optuna.Trial) -> Settings:
+        return suggest_forest(trial)
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        return grow_forest(ExtraTreesRegressor, train, validation, settings, effort)

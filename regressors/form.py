@@ -1,0 +1,73 @@
+"""The deployed form of a regressor: plain arrays and a little JSON, evaluated without any training library.
+
+A form predicts the logarithm of the latency. What a form is made of is all there is to save: `parts` gives it,
+`restore` takes it back, and no code is read from a file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError, unknown
+from medn.core.registry import import_modules
+from medn.core.table import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Everything a form consists of: facts that JSON can hold, arrays by name, and forms inside the form."""
+
+    form: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    inner: tuple[Parts, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        own = sum(array.nbytes for array in self.arrays.values()) + len(repr(dict(self.facts)))
+        return own + sum(part.size_bytes for part in self.inner)
+
+
+class Form(ABC):
+    """Something that predicts. One subclass per sort of computation, with `@register_form` above it."""
+
+    form: ClassVar[str]
+
+    @abstractmethod
+    def log_latency(self, inputs: Array) -> Array:
+        """Logarithm of seconds, one per row of inputs."""
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """What this form is made of."""
+
+    @classmethod
+    @abstractmethod
+    def from_parts(cls, parts: Parts) -> Form:
+        """The form that `parts` describes."""
+
+    def predict(self, inputs: Array) -> Array:
+        """Latency in seconds."""
+        return np.exp(self.log_latency(inputs))
+
+
+_forms: dict[str, type[Form]] = {}
+
+
+def register_form(form_class: type[Form]) -> type[Form]:
+    _forms[form_class.form] = form_class
+    return form_class
+
+
+def restore(parts: Parts) -> Form:
+    """Rebuild a form from its parts."""
+    import_modules("medn.regressors.forms")
+    if parts.form not in _forms:
+        raise UsageError(unknown("deployed form", parts.form, _forms))
+    return _forms[parts.form].from_parts(parts)

@@ -1,0 +1,1 @@
+"""One file per sort of computation that a deployed regressor can be."""

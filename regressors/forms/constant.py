@@ -1,0 +1,26 @@
+"""The same latency for every input."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from medn.core.table import Array
+from medn.regressors.form import Form, Parts, register_form
+
+
+@register_form
+class Constant(Form):
+    form = "constant"
+
+    def __init__(self, log_latency: float) -> None:
+        self.value = log_latency
+
+    def log_latency(self, inputs: Array) -> Array:
+        return np.full(len(inputs), self.value)
+
+    def parts(self) -> Parts:
+        return Parts(self.form, {"log_latency": self.value})
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Constant:
+        return cls(**parts.facts)

@@ -1,0 +1,56 @@
+"""A polynomial of the encoded inputs, up to products of two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.table import Array
+from medn.regressors.encoding import Encoding
+from medn.regressors.form import Form, Parts, register_form
+
+
+def products(encoded: Array, first: NDArray[np.int32], second: NDArray[np.int32]) -> Array:
+    """Products of pairs of encoded columns, where place 0 stands for one and place n for encoded column n - 1."""
+    columns = np.hstack([np.ones((len(encoded), 1)), encoded])
+    return columns.take(first, axis=1) * columns.take(second, axis=1)
+
+
+@register_form
+class Polynomial(Form):
+    """Far outside the measured range a parabola leads anywhere, so the result keeps to `lowest` and `highest`."""
+
+    form = "polynomial"
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        first: NDArray[np.int32],
+        second: NDArray[np.int32],
+        weights: Array,
+        lowest: float,
+        highest: float,
+    ) -> None:
+        self.encoding = encoding
+        self.first = first
+        self.second = second
+        self.weights = weights
+        self.lowest = lowest
+        self.highest = highest
+
+    def log_latency(self, inputs: Array) -> Array:
+        terms = products(self.encoding.transform(inputs), self.first, self.second)
+        return np.clip(terms @ self.weights, self.lowest, self.highest)
+
+    def parts(self) -> Parts:
+        facts = {"lowest": self.lowest, "highest": self.highest, **self.encoding.facts}
+        own: dict[str, NDArray[Any]] = {"first": self.first, "second": self.second, "weights": self.weights}
+        return Parts(self.form, facts, {**own, **self.encoding.arrays})
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Polynomial:
+        arrays, facts = parts.arrays, parts.facts
+        encoding = Encoding.restore(facts, arrays)
+        return cls(encoding, arrays["first"], arrays["second"], arrays["weights"], facts["lowest"], facts["highest"])

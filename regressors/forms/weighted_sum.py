@@ -1,0 +1,34 @@
+"""Several forms added up on the logarithmic scale: a correction on top of a base, or an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from medn.core.table import Array
+from medn.regressors.form import Form, Parts, register_form, restore
+
+
+@register_form
+class WeightedSum(Form):
+    """With weights of one, each form corrects those before it by a factor; with weights that add up to one, a mean."""
+
+    form = "weighted_sum"
+
+    def __init__(self, forms: Sequence[Form], weights: Sequence[float] | None = None) -> None:
+        self.forms = tuple(forms)
+        self.weights = tuple(weights) if weights is not None else (1.0,) * len(self.forms)
+
+    def log_latency(self, inputs: Array) -> Array:
+        total = np.zeros(len(inputs))
+        for form, weight in zip(self.forms, self.weights, strict=True):
+            total += weight * form.log_latency(inputs)
+        return total
+
+    def parts(self) -> Parts:
+        return Parts(self.form, {"weights": list(self.weights)}, inner=tuple(form.parts() for form in self.forms))
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> WeightedSum:
+        return cls([restore(inner) for inner in parts.inner], parts.facts["weights"])

@@ -1,0 +1,28 @@
+"""Learning what the roofline leaves over: what is fitted on top sees the ratio of the latency to the roofline's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from medn.core.table import Table
+from medn.regressors.families.roofline import RooflineRegressor, fit_roofline
+from medn.regressors.forms.weighted_sum import WeightedSum
+from medn.regressors.learned import Learned
+from medn.regressors.regressor import Effort, Settings
+
+Fit = Callable[[Table, Table, Settings, Effort], Learned]
+
+
+def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
+    """The relative error of a ratio is that of the latency, so early stopping and reports mean the same."""
+    roofline = fit_roofline(train, RooflineRegressor.defaults, effort)
+
+    def ratios(table: Table) -> Table:
+        return replace(table, latency_s=table.latency_s / roofline.predict(table.inputs))
+
+    learned = fit(ratios(train), ratios(validation), settings, effort)
+    return Learned(
+        lambda inputs: roofline.log_latency(inputs) + learned.log_latency(inputs),
+        lambda: WeightedSum([roofline, learned.export()]),
+    )

@@ -1,0 +1,101 @@
+"""What a regressor is: settings to search, a fit, and an export to the form that is deployed.
+
+Every regressor learns the logarithm of the latency, or a relative loss, and is scored on the real scale.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from medn.core.registry import Registry
+from medn.core.table import Array, Table
+from medn.regressors.form import Form
+
+if TYPE_CHECKING:
+    import optuna
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What one fit may cost. A fit that notices it is out of time stops and keeps the best it has."""
+
+    seconds: float = 60.0
+    seed: int = 0
+    threads: int = 1
+    report: Callable[[int, float], None] = field(default=lambda step, error: None)
+    """Called with the step and the validation MAPE while a fit goes on; may raise to stop a hopeless trial."""
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float:
+        return self.seconds - (time.monotonic() - self.began)
+
+
+class Fitted(ABC):
+    """A regressor that has learned, in its own library."""
+
+    @abstractmethod
+    def predict(self, inputs: Array) -> Array:
+        """Latency in seconds, by the library that trained it."""
+
+    @abstractmethod
+    def export(self) -> Form:
+        """The deployed form: the same predictions without the training library."""
+
+
+class Regressor(ABC):
+    """One family of regressors. One subclass in one file, with `@regressors.register` above it."""
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+    """What must be importable to train it."""
+    defaults: ClassVar[Settings] = {}
+    """Good settings to start the search from."""
+    shares_kinds: ClassVar[bool] = False
+    """Whether it is fitted once for all kinds of a device, by `fit_together`."""
+    share: ClassVar[float] = 1.0
+    """How much of the tuning time it gets, next to the other families."""
+    largest: ClassVar[int | None] = None
+    """More rows than this are thinned out before fitting, for families whose cost grows faster than the rows."""
+
+    def missing(self) -> str | None:
+        """Why this regressor cannot be trained here and what to install, in one sentence; None if it can."""
+        absent = [package for package in self.packages if importlib.util.find_spec(package) is None]
+        return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[train]'" if absent else None
+
+    def suggest(self, trial: optuna.Trial) -> Settings:
+        """The search space. A family without settings is fitted once."""
+        return self.defaults
+
+    @property
+    def is_tunable(self) -> bool:
+        return type(self).suggest is not Regressor.suggest
+
+    @abstractmethod
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        """Learn from `train`; `validation` is for early stopping only, never for learning."""
+
+    def fit_together(
+        self, tables: Mapping[str, tuple[Table, Table]], settings: Settings, effort: Effort
+    ) -> Mapping[str, Fitted]:
+        """Learn the tables of several kinds at once, each a pair to learn from and to stop by; one result per kind.
+
+        A family that shares nothing between kinds fits them one by one, each in an equal part of the time left.
+        """
+        fitted = {}
+        for place, (kind, (train, validation)) in enumerate(tables.items()):
+            share = effort.seconds_left / (len(tables) - place)
+            own = Effort(share, effort.seed, effort.threads, effort.report)
+            fitted[kind] = self.fit(train, validation, settings, own)
+        return fitted
+
+
+regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")

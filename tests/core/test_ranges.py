@@ -1,0 +1,156 @@
+"""What lies outside is flagged, and predictions there go on growing with the work."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from medn.core.ranges import HeldEfficiency, Range, learn_range, matches_constants
+from medn.core.table import Array, Schema, Table
+
+SCHEMA = Schema(("size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
+
+
+def law(inputs: Array) -> Array:
+    """A made-up device: overhead, a peak and a bandwidth."""
+    return 5e-6 + np.maximum(inputs[:, 1] / 5e10, inputs[:, 2] / 1e10)
+
+
+def made_up(rows: int, seed: int, smallest: float = 16, largest: float = 512) -> Table:
+    random = np.random.default_rng(seed)
+    size = np.exp(random.uniform(np.log(smallest), np.log(largest), rows))
+    inputs = np.column_stack([size, 2 * size**3, 12 * size**2, random.integers(0, 2, rows)])
+    inputs = inputs.astype(np.float32).astype(np.float64)
+    return Table(SCHEMA, inputs, law(inputs), np.arange(rows).astype(str))
+
+
+@pytest.fixture(scope="module")
+def learned() -> Range:
+    return learn_range(made_up(400, 0), made_up(100, 1))
+
+
+def nearest(train: Table) -> object:
+    """Flat beyond what it has seen, as a forest is."""
+
+    def predict(inputs: Array) -> Array:
+        gaps = np.abs(np.log(inputs[:, 1])[:, None] - np.log(train.inputs[:, 1]))
+        return train.latency_s[gaps.argmin(axis=1)]
+
+    return predict
+
+
+def test_rows_of_the_same_origin_are_inside(learned: Range) -> None:
+    assert learned.in_range(made_up(500, 2).inputs).mean() > 0.95
+
+
+@pytest.mark.parametrize(("smallest", "largest"), [(1024, 2048), (1, 8)])
+def test_rows_beyond_a_column_are_outside(learned: Range, smallest: float, largest: float) -> None:
+    assert not learned.in_range(made_up(50, 3, smallest, largest).inputs).any()
+
+
+def test_a_category_that_was_not_learned_is_outside(learned: Range) -> None:
+    inputs = made_up(20, 4).inputs
+    for code in (2.0, -1.0):
+        inputs[:, 3] = code
+        assert not learned.in_range(inputs).any()
+
+
+def test_a_combination_that_was_never_measured_is_outside(learned: Range) -> None:
+    strange = np.array([[20.0, 2e8, 12 * 400.0, 0.0]])
+    assert (learned.low[:3] <= strange[0, :3]).all()
+    assert (strange[0, :3] <= learned.high[:3]).all()
+    assert not learned.in_range(strange).any()
+
+
+def test_distance_grows_with_distance(learned: Range) -> None:
+    distances = [learned.distance(made_up(1, 5, size, size * 1.0001).inputs)[0] for size in (600, 1200, 4800)]
+    assert distances == sorted(distances)
+    assert distances[-1] > 1
+
+
+def test_clipping_leads_to_the_edge(learned: Range) -> None:
+    clipped = learned.clip(np.array([[4096.0, 1e12, 1e9, 2.0]]))
+    assert clipped[0, 0] == learned.high[0]
+    assert clipped[0, 3] in (0.0, 1.0)
+
+
+def test_extrapolation_stays_near_the_law_where_a_forest_is_flat(learned: Range) -> None:
+    predict = nearest(made_up(400, 0))
+    outside = made_up(200, 6, 560, 512 * 4)
+    held, inside = HeldEfficiency(learned).predict(outside.inputs, predict)  # type: ignore[arg-type]
+    flat = predict(outside.inputs)  # type: ignore[operator]
+    assert not inside.any()
+    assert (np.abs(held / outside.latency_s - 1) < 0.3).all()
+    assert np.median(flat / outside.latency_s) < 0.5
+
+
+def test_a_fitted_roofline_knows_the_overhead_too(learned: Range) -> None:
+    outside = made_up(200, 6, 4, 2048)
+    inside = learned.in_range(outside.inputs)
+    held, flags = HeldEfficiency(learned, law).predict(outside.inputs, law)
+    np.testing.assert_array_equal(flags, inside)
+    np.testing.assert_allclose(held, outside.latency_s, rtol=1e-6)
+
+
+def test_predictions_inside_are_left_alone(learned: Range) -> None:
+    rows = made_up(50, 7)
+    inside = learned.in_range(rows.inputs)
+    held, _ = HeldEfficiency(learned).predict(rows.inputs[inside], law)
+    np.testing.assert_array_equal(held, rows.latency_s[inside])
+
+
+def test_without_work_columns_the_edge_is_all_there_is() -> None:
+    schema = Schema(("size",))
+    train = Table(schema, np.arange(1.0, 51.0)[:, None], np.arange(1.0, 51.0), np.arange(50).astype(str))
+    learned = learn_range(train, train)
+    held, inside = HeldEfficiency(learned).predict(np.array([[500.0]]), lambda inputs: inputs[:, 0])
+    assert (held[0], inside[0]) == (50.0, False)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12])
+def test_tiny_tables_have_a_range(rows: int) -> None:
+    learned = learn_range(made_up(rows, 0), made_up(2, 1))
+    assert learned.in_range(made_up(rows, 0).inputs).mean() >= 0.6
+    assert np.isfinite(learned.distance(made_up(5, 2).inputs)).all()
+
+
+def test_a_constant_column_admits_its_value_only() -> None:
+    schema = Schema(("size", "batch_size"))
+    inputs = np.column_stack([np.arange(1.0, 51.0), np.ones(50)])
+    train = Table(schema, inputs, np.ones(50), np.arange(50).astype(str))
+    learned = learn_range(train, train)
+    assert learned.in_range(np.array([[25.0, 1.0], [25.0, 2.0]])).tolist() == [True, False]
+
+
+def test_a_column_that_is_free_has_no_bounds() -> None:
+    schema = Schema(("size", "size_mod_8"))
+    size = np.arange(8.0, 58.0) * 8
+    train = Table(schema, np.column_stack([size, np.zeros(50)]), size, np.arange(50).astype(str))
+    row = np.array([[80.0, 4.0]])
+    assert not learn_range(train, train).in_range(row).any()
+    assert learn_range(train, train, free=["size_mod_8"]).in_range(row).all()
+
+
+def test_few_rows_are_more_lenient_than_many() -> None:
+    slacks = [learn_range(made_up(rows, 0), made_up(rows // 4, 1)).slack for rows in (16, 2000)]
+    assert slacks[1] == 0.05 <= slacks[0] <= 0.15
+
+
+def test_a_range_survives_json(learned: Range) -> None:
+    again = Range.from_json(json.loads(json.dumps(learned.as_json())), SCHEMA)
+    rows = made_up(100, 8, 1, 4096).inputs
+    np.testing.assert_array_equal(again.in_range(rows), learned.in_range(rows))
+    np.testing.assert_allclose(again.distance(rows), learned.distance(rows))
+
+
+def test_the_same_seed_gives_the_same_range(learned: Range) -> None:
+    again = learn_range(made_up(400, 0), made_up(100, 1))
+    np.testing.assert_array_equal(again.centres, learned.centres)
+
+
+def test_values_that_never_varied_must_match() -> None:
+    columns = {"threads": np.array([1, 2, 1]), "cache": np.array(["hot", "hot", "cold"])}
+    constants = {"threads": 1, "cache": "hot", "dtype": "fp32"}
+    assert matches_constants(columns, constants, 3).tolist() == [True, False, False]

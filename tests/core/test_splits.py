@@ -1,0 +1,118 @@
+"""Splits: a layer is never on two sides, and what is left out is left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medn.core.errors import UsageError
+from medn.core.splits import Parts, Split, leave_device_out, leave_range_out, split_by_group
+from medn.core.table import Schema, Table
+
+NAMES = ("train", "validation", "calibration", "test")
+
+
+def sides(groups: np.ndarray[tuple[int], np.dtype[np.str_]], parts: Parts) -> list[set[str]]:
+    return [{str(group) for group in groups[getattr(parts, name)]} for name in NAMES]
+
+
+def made_up(layers: int = 40, devices: tuple[str, ...] = ("here", "there")) -> Table:
+    """Every layer at two batch sizes on every device."""
+    rows = [
+        (size, batch, device) for size in range(1, layers + 1) for batch in (1, 8) for device in range(len(devices))
+    ]
+    inputs = np.array(rows, dtype=np.float64)
+    groups = np.array([f"layer {size}" for size, _, _ in rows])
+    return Table(Schema(("size", "batch_size", "device"), {"device": devices}), inputs, inputs[:, 0] * 1e-3, groups)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=200), st.integers(0, 1000))
+def test_a_layer_is_on_one_side_only_and_no_row_is_lost(layers: list[int], seed: int) -> None:
+    groups = np.array([str(layer) for layer in layers])
+    if len(set(layers)) < 4:
+        with pytest.raises(UsageError, match="at least 4 different layers"):
+            split_by_group(groups, seed)
+        return
+    parts = split_by_group(groups, seed)
+    found = sides(groups, parts)
+    assert sum(len(side) for side in found) == len(set(layers))
+    assert all(found)
+    assert sorted(np.concatenate([getattr(parts, name) for name in NAMES]).tolist()) == list(range(len(layers)))
+
+
+@given(st.integers(2, 39), st.integers(0, 100))
+def test_learning_below_a_value_is_tested_above_it(above: int, seed: int) -> None:
+    table = made_up()
+    try:
+        parts = leave_range_out(table, "size", above, seed)
+    except UsageError as error:
+        assert "no rows are left for" in str(error)  # noqa: PT017
+        return
+    sizes = table.column("size")
+    assert sizes[parts.test].min() > above
+    assert max(sizes[getattr(parts, name)].max() for name in NAMES[:3]) <= above
+    assert len(set.union(*sides(table.groups, parts))) == sum(map(len, sides(table.groups, parts)))
+
+
+def test_a_device_left_out_is_only_tested_on_and_by_other_layers() -> None:
+    table = made_up()
+    parts = leave_device_out(table, "there", seed=0)
+    assert set(table.column("device")[parts.test]) == {1.0}
+    assert set(table.column("device")[parts.train]) == {0.0}
+    train, *_, test = sides(table.groups, parts)
+    assert not train & test
+
+
+def test_the_same_seed_splits_alike_and_another_one_does_not() -> None:
+    groups = made_up().groups
+    first, again, other = (split_by_group(groups, seed).test.tolist() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_sizes_follow_the_fractions() -> None:
+    assert split_by_group(np.arange(1000).astype(str), 0).sizes == {
+        "train": 600,
+        "validation": 150,
+        "calibration": 100,
+        "test": 150,
+    }
+
+
+def test_a_value_that_leaves_nothing_on_one_side_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no rows on one side of 99 \(from 1 to 40\)"):
+        leave_range_out(made_up(), "size", 99, 0)
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="'nowhere' cannot be left out: the table has here, there"):
+        leave_device_out(made_up(), "nowhere", 0)
+
+
+@pytest.mark.parametrize("text", ["random", "range:flops:1e+09", "device:laptop", "device:a:b"])
+def test_a_split_is_written_as_it_is_read(text: str) -> None:
+    assert str(Split.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("randm", "no split named 'randm'. Did you mean 'random'?"),
+        ("range:flops", "no split named 'range:flops'"),
+        ("range:flops:many", "'many' is no number"),
+        ("device:", "no split named 'device:'"),
+        ("", "no split named ''"),
+    ],
+)
+def test_a_split_that_is_none_is_refused_with_what_is_allowed(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Split.parse(text)
+    assert words in str(refused.value)
+
+
+def test_a_split_makes_the_parts_it_names() -> None:
+    table = made_up()
+    assert Split().parts(table, 3).sizes == split_by_group(table.groups, 3).sizes
+    assert table.column("size")[Split.parse("range:size:20").parts(table, 0).test].min() > 20
+    assert set(table.column("device")[Split.parse("device:here").parts(table, 0).test]) == {0.0}

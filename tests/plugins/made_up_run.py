@@ -1,0 +1,56 @@
+"""A run folder as a sweep would leave it, measured on a device that obeys a law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from medn.core.values import Condition, Point, Samples, Visit
+from medn.layer_generators.kind import layer_kinds
+from medn.pipeline.run_folder import RunFolder
+
+PEAK = 2e10
+"""FLOPs a second of the made-up device."""
+
+VISITS = 4
+
+
+def write_run(
+    path: Path, *, layers: int = 40, devices: tuple[str, ...] = ("made-up",), seed: int = 0, activations: int = 30
+) -> Path:
+    """Linear layers and activations at two batch sizes; the third linear layer fails, the fourth is unstable."""
+    random = np.random.default_rng(seed)
+    entries = []
+    for place in range(layers):
+        sizes = {name: int(np.exp(random.uniform(3, 7))) for name in ("in_features", "out_features")}
+        layer = layer_kinds["linear"].layer(**sizes, bias=bool(place % 2))
+        work = 2 * sizes["in_features"] * sizes["out_features"]
+        entries += [(layer, batch_size, work * batch_size, place) for batch_size in (1, 8)]
+    for place in range(activations):
+        elements = int(np.exp(random.uniform(6, 13)))
+        layer = layer_kinds["activation"].layer(function=("relu", "tanh")[place % 2], elements=elements)
+        entries += [(layer, batch_size, (1, 6)[place % 2] * elements * batch_size, -1) for batch_size in (1, 8)]
+    visits = []
+    for device_place, device in enumerate(devices):
+        for layer, batch_size, work, place in entries:
+            point = Point(layer, Condition(batch_size=batch_size), device)
+            latency_s = (work / PEAK) ** 0.8 * (1 + device_place) * random.lognormal(0, 0.02)
+            for pass_number in range(VISITS):
+                wild = 2.0 if place == 3 and pass_number % 2 else 1.0
+                times = latency_s * wild * (1 + 0.01 * random.random(5))
+                visits.append((point, _visit(point, pass_number, times, failed=place == 2)))
+    with RunFolder(path).store() as store:
+        store.add_environment("here", {"source": "a law"})
+        store.note("config", {"name": "made-up", "seed": seed, "drop": ["bias"], "unstable_above": 0.1})
+        store.record(visits)
+    return path
+
+
+def _visit(point: Point, pass_number: int, times: np.ndarray[tuple[int], np.dtype[np.float64]], failed: bool) -> Visit:
+    common = {"point_key": point.key, "pass_number": pass_number, "environment_id": "here", "started_at": 0.0}
+    if failed:
+        return Visit(**common, status="failed", reason="no such kernel")  # type: ignore[arg-type]
+    samples = Samples(times, times, np.zeros(len(times), dtype=bool))
+    probes = {"load_average": 0.1 * pass_number + 0.001 * int(point.key[:2], 16), "temperature": None}
+    return Visit(**common, status="ok", samples=samples, memory_bytes=4096, probes=probes)  # type: ignore[arg-type]

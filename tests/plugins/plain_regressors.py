@@ -1,0 +1,129 @@
+"""Small regressors for tests of training: one that learns, and some that go wrong in every way a family can."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from medn.core.table import Array, Table
+from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+
+FITS: list[str] = []
+"""The name of each regressor that was fitted in this process, in order."""
+
+
+@register_form
+@dataclass(frozen=True)
+class PowerLaw(Form):
+    """Latency as a power of one column."""
+
+    form = "test-power-law"
+    column: int
+    slope: float
+    offset: float
+
+    def log_latency(self, inputs: Array) -> Array:
+        return np.asarray(self.slope * np.log(inputs[:, self.column]) + self.offset)
+
+    def parts(self) -> Parts:
+        return Parts(self.form, {"column": self.column}, {"line": np.array([self.slope, self.offset])})
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> PowerLaw:
+        slope, offset = parts.arrays["line"]
+        return cls(parts.facts["column"], float(slope), float(offset))
+
+
+@dataclass(frozen=True)
+class FittedLaw(Fitted):
+    law: PowerLaw
+    exported: PowerLaw
+
+    def predict(self, inputs: Array) -> Array:
+        return self.law.predict(inputs)
+
+    def export(self) -> Form:
+        return self.exported
+
+
+def fit_law(train: Table, settings: Settings) -> PowerLaw:
+    column = train.schema.index("flops")
+    slope = settings.get("slope", 1.0)
+    offset = float(np.median(np.log(train.latency_s) - slope * np.log(train.inputs[:, column])))
+    return PowerLaw(column, slope, offset)
+
+
+@regressors.register
+class Law(Regressor):
+    name = "test-law"
+    description = "a power of the FLOPs, its exponent searched for"
+    defaults = {"slope": 0.5}
+
+    def suggest(self, trial: Any) -> Settings:
+        return {"slope": trial.suggest_float("slope", 0.2, 1.5)}
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        FITS.append(self.name)
+        law = fit_law(train, settings)
+        return FittedLaw(law, law)
+
+
+@regressors.register
+class SharedLaw(Law):
+    name = "test-shared"
+    description = "one exponent for all kinds"
+    shares_kinds = True
+
+    def fit_together(
+        self, tables: Mapping[str, tuple[Table, Table]], settings: Settings, effort: Effort
+    ) -> Mapping[str, Fitted]:
+        FITS.append("together")
+        return super().fit_together(tables, settings, effort)
+
+
+@regressors.register
+class Broken(Regressor):
+    name = "test-broken"
+    description = "always fails"
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        raise RuntimeError("this family always fails\nand says more")
+
+
+@regressors.register
+class Lying(Regressor):
+    name = "test-lying"
+    description = "exports something else than it fitted"
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        law = fit_law(train, settings)
+        return FittedLaw(law, PowerLaw(law.column, law.slope, law.offset + 0.01))
+
+
+@regressors.register
+class Absent(Regressor):
+    name = "test-absent"
+    description = "needs a library that does not exist"
+    packages = ("no_such_library",)
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        raise AssertionError("not reached")
+
+
+@regressors.register
+class Killed(Law):
+    name = "test-killed"
+    description = "dies with its process as long as an environment variable says so"
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        FITS.append(self.name)
+        if len(FITS) >= int(os.environ.get("MEDN_TEST_FITS", "1000000")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        law = fit_law(train, settings)
+        return FittedLaw(law, law)
