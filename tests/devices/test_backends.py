@@ -123,7 +123,16 @@ def test_torch_compile_says_why_it_runs_no_recurrent_layers(kind_name: str) -> N
         installed("torch-compile").prepare(make_workload(layer, Condition()))
 
 
-def test_a_pooling_that_does_not_export_is_unsupported_on_an_onnx_backend() -> None:
+def test_a_pooling_that_cannot_be_traced_is_exported_by_the_second_exporter() -> None:
+    pytest.importorskip("onnxscript")
+    layer = layer_kinds["adaptive_avg_pool2d"].layer(channels=2, in_h=11, in_w=11, out_h=3, out_w=3)
+    workload = make_workload(layer, Condition())
+    runner = ran(installed("onnxruntime"), workload, times=1)
+    assert output_error(runner.outputs(), workload.expected()) <= TOLERANCE
+
+
+def test_what_neither_exporter_takes_is_unsupported_on_an_onnx_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)  # the second exporter needs it
     layer = layer_kinds["adaptive_avg_pool2d"].layer(channels=2, in_h=11, in_w=11, out_h=3, out_w=3)
     with pytest.raises(Unsupported, match="torch cannot export it to ONNX"):
         installed("onnxruntime").prepare(make_workload(layer, Condition()))
@@ -174,7 +183,7 @@ class Absent(Backend):
 
 
 def test_a_missing_library_is_a_sentence_that_says_what_to_install() -> None:
-    assert Absent().missing() == "absent needs no_such_library: pip install no_such_library"
+    assert Absent().missing() == "absent needs no_such_library: pip install 'medn[train]'"
 
 
 def test_a_missing_library_of_an_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
