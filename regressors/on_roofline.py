@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from medn.core.table import Table
 from medn.regressors.families.roofline import RooflineRegressor, fit_roofline
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.learned import Learned
-from medn.regressors.regressor import Effort, Settings
+from medn.regressors.regressor import Effort, Fitted, Settings
 
-Fit = Callable[[Table, Table, Settings, Effort], Learned]
+Fit = Callable[[Table, Table, Settings, Effort], Fitted]
 
 
 def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
@@ -23,6 +25,6 @@ def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Setting
 
     learned = fit(ratios(train), ratios(validation), settings, effort)
     return Learned(
-        lambda inputs: roofline.log_latency(inputs) + learned.log_latency(inputs),
+        lambda inputs: roofline.log_latency(inputs) + np.log(learned.predict(inputs)),
         lambda: WeightedSum([roofline, learned.export()]),
     )

@@ -1,0 +1,1 @@
+"""MEDN, the multi-task encoder-decoder network."""

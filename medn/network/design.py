@@ -1,0 +1,74 @@
+"""What a network looks like and how it is trained: plain values that settings and searches can name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from medn.core.errors import UsageError, unknown
+
+
+@dataclass(frozen=True)
+class Design:
+    """The shape of the encoder and its decoders."""
+
+    width: int = 128
+    """Of the representation that all decoders read."""
+    parameter_limit: int = 100_000
+    """Of the path to one kind's latency; a wider network is narrowed until it keeps to it."""
+    blocks: int = 2
+    hidden: int = 64
+    """Of a block, between its two layers."""
+    frequencies: int = 0
+    """Sines and cosines per numeric input. They pay where the inputs are few and raw, and not beside analytic ones."""
+    frequency_spread: float = 0.1
+    """Of the first, random frequencies, in waves per standard deviation of an input. They are learned from there on."""
+    residual: bool = True
+    """Whether a block adds to the representation; otherwise it is one layer, as in a plain perceptron."""
+    tasks: tuple[str, ...] = ("quantiles", "efficiency")
+    """What is learned beside the latency. A task without data is left out."""
+    task_weight: float | None = None
+    """Of each task against the latency; None learns the weights."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network is trained, for however many rows there are."""
+
+    epochs: int = 40
+    """Passes over a table of 100,000 rows; smaller tables are passed over more often, up to four times as often."""
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.1
+    relative_share: float = 0.3
+    """The last share of the training that learns by the relative error itself and no longer by the error of the log."""
+    patience: float = 0.4
+    """The share of the planned training after which no better validation error ends it."""
+
+    def batch_rows(self, rows: int) -> int:
+        return 1 << min(max(round(math.log2(1.5 * math.sqrt(rows))), 4), 9)
+
+    def passes(self, rows: int) -> int:
+        return round(self.epochs * min(max(math.pow(100_000 / rows, 0.3), 1.0), 4.0))
+
+
+DEFAULTS: Mapping[str, Any] = {**asdict(Design()), **asdict(Schedule())}
+
+Value = TypeVar("Value", Design, Schedule)
+
+
+def from_settings(settings: Mapping[str, Any]) -> tuple[Design, Schedule]:
+    """Both values from one flat mapping.
+
+    >>> from_settings({"width": 64, "epochs": 10})[0].width
+    64
+    """
+    for name in settings:
+        if name not in DEFAULTS:
+            raise UsageError(unknown("network setting", name, DEFAULTS))
+    return _pick(Design, settings), _pick(Schedule, settings)
+
+
+def _pick(owner: type[Value], settings: Mapping[str, Any]) -> Value:
+    return owner(**{field.name: settings[field.name] for field in fields(owner) if field.name in settings})

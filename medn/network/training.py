@@ -1,0 +1,289 @@
+"""Training: a warm-up and a long cosine, an average of the weights beside them, and the best of both kept.
+
+The plan follows the time there is: what a round costs is measured, and the learning rate comes down in time. Where the
+time suffices for the whole plan, the same seed gives the same network. A round is some passes over all kinds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from medn.core.table import Array
+from medn.network.checkpoint import load_checkpoint, save_checkpoint
+from medn.network.design import Schedule
+from medn.network.modules import LATENCY, Network
+from medn.network.tasks import TASKS, absolute, relative
+
+ROUND_STEPS = 50
+"""A round has at least so many steps, so that small tables do not spend their time on validation."""
+WARM_UP = 0.15
+RESERVE = 0.05
+"""Of the time, kept for what follows the training."""
+LARGEST_GRADIENT = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows of one kind to learn from, and to check by."""
+
+    encoded: Tensor
+    targets: Mapping[str, Tensor]
+    """Per task, one row per row; NaN where unknown."""
+    checked: Tensor
+    checked_log_latency: Tensor
+
+    @classmethod
+    def of(cls, encoded: Array, targets: Mapping[str, Array], checked: Array, checked_log_latency: Array) -> Examples:
+        def tensor(values: Array) -> Tensor:
+            return torch.tensor(values, dtype=torch.float32)
+
+        by_task = {task: tensor(values) for task, values in targets.items()}
+        return cls(tensor(encoded), by_task, tensor(checked), tensor(checked_log_latency))
+
+
+@dataclass
+class Best:
+    """The weights of a kind's path with the lowest validation error so far."""
+
+    error: float = math.inf
+    weights: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Progress:
+    """Where a training stands; with the weights, all that going on from a checkpoint needs."""
+
+    round: int = 0
+    rounds: int = 0
+    """Planned; only ever lowered, when the time will not suffice."""
+    step: int = 0
+    last_gain: int = 0
+    """The round of the last better validation error."""
+
+
+def train(
+    network: Network,
+    examples: Mapping[str, Examples],
+    schedule: Schedule,
+    *,
+    seed: int,
+    threads: int,
+    seconds_left: Callable[[], float],
+    report: Callable[[int, float], None],
+    checkpoint: Path | None = None,
+) -> dict[str, Best]:
+    """The best weights of each kind's path, as `Network.path` names them. The network itself is left as it ends up."""
+    with torch_threads(threads):
+        return _Training(network, examples, schedule, seed, seconds_left, report, checkpoint).run()
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Training:
+    """One training under way."""
+
+    def __init__(
+        self,
+        network: Network,
+        examples: Mapping[str, Examples],
+        schedule: Schedule,
+        seed: int,
+        seconds_left: Callable[[], float],
+        report: Callable[[int, float], None],
+        checkpoint: Path | None,
+    ) -> None:
+        self.network, self.examples, self.schedule, self.seed = network, examples, schedule, seed
+        self.seconds_left, self.report, self.checkpoint = seconds_left, report, checkpoint
+        rows = sum(len(one.encoded) for one in examples.values())
+        self.batch_rows = schedule.batch_rows(rows)
+        steps = sum(math.ceil(len(one.encoded) / self.batch_rows) for one in examples.values())
+        self.passes = math.ceil(ROUND_STEPS / steps)
+        self.round_steps = steps * self.passes
+        self.progress = Progress(rounds=max(math.ceil(schedule.passes(rows) / self.passes), 1))
+        self.parameters: list[Tensor] = list(network.parameters())
+        self.average = [parameter.detach().clone() for parameter in self.parameters]
+        self.best = {kind: Best() for kind in examples}
+        self.optimizer = torch.optim.AdamW(
+            _groups(network, schedule.weight_decay), lr=schedule.learning_rate, fused=True
+        )
+
+    def run(self) -> dict[str, Best]:
+        self._go_on()
+        while not self._is_over():
+            began = time.monotonic()
+            self._round()
+            self._validate()
+            self._plan(time.monotonic() - began)
+            self._save()
+            self.report(self.progress.round, float(np.mean([best.error for best in self.best.values()])))
+        if self.checkpoint:
+            self.checkpoint.unlink(missing_ok=True)
+        return self.best
+
+    def _is_over(self) -> bool:
+        progress = self.progress
+        waited = progress.round - progress.last_gain
+        return progress.round > 0 and (
+            progress.round >= progress.rounds
+            or waited > max(self.schedule.patience * progress.rounds, 2)
+            or self.seconds_left() <= 0
+        )
+
+    def _plan(self, round_seconds: float) -> None:
+        progress = self.progress
+        progress.round += 1
+        affordable = int(self.seconds_left() * (1 - RESERVE) / max(round_seconds, 1e-9))
+        progress.rounds = min(progress.rounds, max(progress.round + affordable, 1))
+
+    def _round(self) -> None:
+        random = np.random.default_rng((self.seed, self.progress.round))
+        steps = self.progress.rounds * self.round_steps
+        for kind, rows in self._batches(random):
+            done = self.progress.step / steps
+            self._step(kind, rows, done, steps)
+            # The first step is always taken, so that there is something to keep.
+            if self.seconds_left() <= 0:
+                return
+
+    def _batches(self, random: np.random.Generator) -> Iterator[tuple[str, Tensor]]:
+        for _ in range(self.passes):
+            batches = []
+            for kind, one in self.examples.items():
+                order = torch.from_numpy(random.permutation(len(one.encoded)))
+                batches += [(kind, rows) for rows in torch.split(order, self.batch_rows)]
+            yield from (batches[place] for place in random.permutation(len(batches)))
+
+    def _step(self, kind: str, rows: Tensor, done: float, steps: int) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.schedule.learning_rate * one_cycle(done)
+        one = self.examples[kind]
+        targets = {task: values[rows] for task, values in one.targets.items()}
+        predicted = self.network(kind, one.encoded[rows])
+        loss = self._loss(predicted, targets, is_late=done >= 1 - self.schedule.relative_share)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.parameters, LARGEST_GRADIENT, foreach=True)
+        self.optimizer.step()
+        self.progress.step += 1
+        # A plain mean at first, then one over about the last fiftieth of the training.
+        share = max(1 / self.progress.step, 50 / steps)
+        torch._foreach_lerp_(self.average, [parameter.detach() for parameter in self.parameters], min(share, 1.0))
+
+    def _loss(self, predicted: Mapping[str, Tensor], targets: Mapping[str, Tensor], is_late: bool) -> Tensor:
+        losses = {}
+        for task, target in targets.items():
+            of = (relative if is_late else absolute) if task == LATENCY else TASKS[task].loss
+            known = ~target.isnan()
+            entries = of(predicted[task], torch.where(known, target, predicted[task].detach()))
+            losses[task] = (entries * known).sum() / known.sum().clamp(min=1)
+        doubts = self.network.doubts
+        if len(doubts):
+            return torch.stack([loss * (-doubts[task]).exp() + doubts[task] for task, loss in losses.items()]).sum()
+        weight = self.network.task_weight or 0.0
+        return losses[LATENCY] + weight * sum(
+            (loss for task, loss in losses.items() if task != LATENCY), torch.zeros(())
+        )
+
+    def _validate(self) -> None:
+        self._keep_if_better()
+        current = [parameter.detach().clone() for parameter in self.parameters]
+        self._set_parameters(self.average)
+        self._keep_if_better()
+        self._set_parameters(current)
+
+    def _set_parameters(self, values: list[Tensor]) -> None:
+        with torch.no_grad():
+            torch._foreach_copy_(self.parameters, values)
+
+    def _keep_if_better(self) -> None:
+        for kind, one in self.examples.items():
+            path = self.network.path(kind)
+            with torch.no_grad():
+                error = float(relative(path(one.checked)[:, 0], one.checked_log_latency).mean())
+            best = self.best[kind]
+            if error < best.error or not best.weights:
+                self.progress.last_gain = self.progress.round
+                best.error = error
+                best.weights = {name: values.detach().clone() for name, values in path.state_dict().items()}
+
+    def _save(self) -> None:
+        if self.checkpoint:
+            best = {kind: one.error for kind, one in self.best.items()}
+            facts = {"run": self._fingerprint(), "progress": asdict(self.progress), "best": best}
+            save_checkpoint(self.checkpoint, self._tensors(), facts)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Every tensor of this training by name, to be saved."""
+        tensors = {f"average/{place}": values for place, values in enumerate(self.average)}
+        for place, parameter in enumerate(self.parameters):
+            tensors[f"current/{place}"] = parameter
+            state = self.optimizer.state[parameter]
+            tensors |= {f"optimizer/{place}/{name}": values for name, values in state.items()}
+        for kind, best in self.best.items():
+            tensors |= {f"best/{kind}/{name}": values for name, values in best.weights.items()}
+        return tensors
+
+    def _go_on(self) -> None:
+        """Take over what a checkpoint of the same training holds."""
+        found = load_checkpoint(self.checkpoint) if self.checkpoint else None
+        if found is None or found[1]["run"] != self._fingerprint():
+            return
+        tensors, facts = found
+        self.progress = Progress(**facts["progress"])
+        self._set_parameters([tensors[f"current/{place}"] for place in range(len(self.parameters))])
+        self.average = [tensors[f"average/{place}"] for place in range(len(self.parameters))]
+        for place, parameter in enumerate(self.parameters):
+            self.optimizer.state[parameter] = _below(tensors, f"optimizer/{place}/")
+        for kind, error in facts["best"].items():
+            self.best[kind] = Best(error, _below(tensors, f"best/{kind}/"))
+
+    def _fingerprint(self) -> str:
+        """Tells a training of other data, another design or another seed apart."""
+        data = {
+            kind: (tuple(one.encoded.shape), float(one.encoded.sum()), float(one.targets[LATENCY].sum()))
+            for kind, one in self.examples.items()
+        }
+        shapes = [(name, tuple(parameter.shape)) for name, parameter in self.network.named_parameters()]
+        return hashlib.sha256(repr((self.schedule, self.seed, data, shapes)).encode()).hexdigest()
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): values for name, values in tensors.items() if name.startswith(prefix)}
+
+
+def one_cycle(done: float) -> float:
+    """The learning rate's share of its highest value: up in a line, down in a cosine.
+
+    >>> [round(one_cycle(done), 2) for done in (0, 0.15, 0.575, 1)]
+    [0.04, 1.0, 0.5, 0.0]
+    """
+    if done < WARM_UP:
+        return 0.04 + 0.96 * done / WARM_UP
+    return 0.5 + 0.5 * math.cos(math.pi * min((done - WARM_UP) / (1 - WARM_UP), 1.0))
+
+
+def _groups(network: Network, weight_decay: float) -> list[dict[str, object]]:
+    """Weight matrices decay; biases, frequencies and the weights of the tasks do not."""
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
+    for name, parameter in network.named_parameters():
+        (matrices if name.endswith("weight") else others).append(parameter)
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]

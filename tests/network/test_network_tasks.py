@@ -1,0 +1,91 @@
+"""Tasks find their targets in a table, and switch themselves off where there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from medn.core.table import Array, Schema, Table
+from medn.network.tasks import TASKS, task_targets
+from medn.regressors.distillation import taught
+from medn.regressors.encoding import Encoding
+from medn.regressors.networks import common_columns
+from medn.regressors.regressor import Fitted
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def table() -> Table:
+    random = np.random.default_rng(0)
+    size, count = random.integers(1, 500, (2, 60)).astype(np.float64)
+    inputs = np.column_stack([size, count, size * count, 4 * size, random.integers(0, 2, 60)])
+    schema = Schema(("size", "count", "flops", "memory_bytes", "cache"), {"cache": ("hot", "cold")})
+    return Table(schema, inputs, 1e-6 + 1e-9 * size * count, np.arange(60).astype(str))
+
+
+def test_a_task_without_data_is_off(table: Table) -> None:
+    assert set(task_targets(tuple(TASKS), table, table.inputs)) == {
+        *("latency", "quantiles", "efficiency", "reconstruction")
+    }
+
+
+def test_a_task_whose_targets_are_all_unknown_is_off(table: Table) -> None:
+    unknown = replace(table, targets={"energy_j": np.full(60, np.nan)})
+    assert set(task_targets(("energy",), unknown, table.inputs)) == {"latency"}
+
+
+def test_a_target_that_is_not_positive_is_unknown(table: Table) -> None:
+    some = replace(table, targets={"memory_bytes": np.where(np.arange(60) % 2, 0.0, 100.0)})
+    targets = task_targets(("memory",), some, table.inputs)["memory"]
+    assert np.isnan(targets).sum() == 30
+
+
+def test_no_row_is_more_efficient_than_the_best_rates(table: Table) -> None:
+    assert task_targets(("efficiency",), table, table.inputs)["efficiency"].max() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_efficiency_needs_flops(table: Table) -> None:
+    kept = [0, 1, 3, 4]
+    schema = Schema(("size", "count", "memory_bytes", "cache"), table.schema.categories)
+    without = replace(table, schema=schema, inputs=table.inputs[:, kept])
+    assert set(task_targets(("efficiency",), without, without.inputs)) == {"latency"}
+
+
+class Constant(Fitted):
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def predict(self, inputs: Array) -> Array:
+        return np.full(len(inputs), self.seconds)
+
+    def export(self) -> None:  # type: ignore[override]
+        raise NotImplementedError
+
+
+def test_teachers_agree_on_the_mean_of_their_logarithms(table: Table) -> None:
+    assert taught(table, [Constant(1.0), Constant(4.0)], 0.0, seed=0).latency_s == pytest.approx(2.0)
+
+
+def test_rows_between_two_rows_keep_products_and_categories(table: Table) -> None:
+    mixed = taught(table, [Constant(1.0)], 2.0, seed=0).inputs[60:]
+    assert len(mixed) == 120
+    assert mixed[:, 2] == pytest.approx(mixed[:, 0] * mixed[:, 1], rel=1e-5)
+    assert set(mixed[:, 4]) == {0.0, 1.0}
+    assert mixed[:, 0].min() >= table.inputs[:, 0].min()
+    assert mixed[:, 0].max() <= table.inputs[:, 0].max()
+
+
+def test_columns_that_kinds_have_in_common_mean_the_same_to_both(table: Table) -> None:
+    larger = replace(table, inputs=table.inputs * [8, 2, 16, 8, 1])
+    encodings = {"a": Encoding.fit(table.schema, table.inputs), "b": Encoding.fit(table.schema, larger.inputs)}
+    common = common_columns(encodings)
+    row = np.array([[100.0, 100.0, 1e4, 400.0, 0.0]])
+    seen = [
+        encodings[kind].transform(row)[0, list(common[kind].columns)] * common[kind].factor + common[kind].shift
+        for kind in ("a", "b")
+    ]
+    assert len(seen[0]) == 4
+    assert seen[0] == pytest.approx(seen[1])
