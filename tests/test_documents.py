@@ -88,6 +88,20 @@ assert len(plan_points(config).points) == 4
     run(contributed["Corners"] + check)
 
 
+def test_the_example_regressor_learns_and_exports_what_it_learned(contributed: dict[str, str]) -> None:
+    check = """
+import numpy as np
+from medn.core.table import Schema
+flops = np.geomspace(1e3, 1e9, 60).astype(np.float32).astype(np.float64)[:, None]
+table = Table(Schema(("flops",)), flops, 1e-6 + flops[:, 0] * 1e-9, np.arange(60).astype(str))
+huber = regressors["huber"]
+fitted = huber.fit(table, table, huber.defaults, Effort())
+np.testing.assert_allclose(fitted.export().predict(table.inputs), fitted.predict(table.inputs))
+assert np.median(np.abs(fitted.predict(table.inputs) / table.latency_s - 1)) < 1
+"""
+    run(contributed["Huber"] + check)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_to_files(document: Path) -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))
