@@ -39,12 +39,16 @@ CREATE TABLE visits (
 );
 """
 
-_VISIT_COLUMNS = (
-    "point_key, pass_number, environment_id, started_at, elapsed_s, status, reason, samples, calls_per_sample, "
-    "utilization_measured, utilization_during, reference_s, memory_bytes, memory_reason, energy_j, energy_reason, "
-    "output_error, probes"
+_PLAIN_FIELDS = (
+    *("point_key", "pass_number", "environment_id", "started_at", "elapsed_s", "status", "reason"),
+    *("utilization_measured", "utilization_during", "reference_s", "memory_bytes", "memory_reason"),
+    *("energy_j", "energy_reason", "output_error"),
 )
-_VISIT_SLOTS = ", ".join("?" * (_VISIT_COLUMNS.count(",") + 1))
+"""Fields of a visit that are columns as they are; the rest is packed."""
+
+_COLUMN_NAMES = (*_PLAIN_FIELDS, "samples", "calls_per_sample", "probes")
+_VISIT_COLUMNS = ", ".join(_COLUMN_NAMES)
+_VISIT_SLOTS = ", ".join("?" * len(_COLUMN_NAMES))
 
 
 class Store:
@@ -199,46 +203,15 @@ class Store:
 
 def _visit_to_row(visit: Visit) -> tuple[object, ...]:
     samples = np.array([visit.samples.wall_s, visit.samples.cpu_s, visit.samples.preempted], dtype="<f4")
-    return (
-        visit.point_key,
-        visit.pass_number,
-        visit.environment_id,
-        visit.started_at,
-        visit.elapsed_s,
-        visit.status,
-        visit.reason,
-        samples.tobytes(),
-        visit.samples.calls_per_sample,
-        visit.utilization_measured,
-        visit.utilization_during,
-        visit.reference_s,
-        visit.memory_bytes,
-        visit.memory_reason,
-        visit.energy_j,
-        visit.energy_reason,
-        visit.output_error,
-        canonical_json(dict(visit.probes)),
-    )
+    plain = (getattr(visit, name) for name in _PLAIN_FIELDS)
+    return (*plain, samples.tobytes(), visit.samples.calls_per_sample, canonical_json(dict(visit.probes)))
 
 
 def _visit_from_row(row: tuple[Any, ...]) -> Visit:
-    wall_s, cpu_s, preempted = np.frombuffer(row[7], dtype="<f4").reshape(3, -1).astype(np.float64)
+    *plain, samples, calls_per_sample, probes = row
+    wall_s, cpu_s, preempted = np.frombuffer(samples, dtype="<f4").reshape(3, -1).astype(np.float64)
     return Visit(
-        point_key=row[0],
-        pass_number=row[1],
-        environment_id=row[2],
-        started_at=row[3],
-        elapsed_s=row[4],
-        status=row[5],
-        reason=row[6],
-        samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample=row[8]),
-        utilization_measured=row[9],
-        utilization_during=row[10],
-        reference_s=row[11],
-        memory_bytes=row[12],
-        memory_reason=row[13],
-        energy_j=row[14],
-        energy_reason=row[15],
-        output_error=row[16],
-        probes=json.loads(row[17]),
+        **dict(zip(_PLAIN_FIELDS, plain, strict=True)),
+        samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample),
+        probes=json.loads(probes),
     )
