@@ -64,7 +64,7 @@ def load(folder: Path, seed: int) -> list[Task]:
         tasks.append(
             Task(f"vidur {name}, inside", about, table, inside, 0.02, (FOREST,), seconds=40.0, settings=SETTINGS)
         )
-        about = f"{', '.join(operations)}; learned up to {LARGEST // 2} tokens, tested up to {LARGEST}"
+        about = f"{', '.join(operations)}; learned and chosen up to {LARGEST // 2} tokens, tested up to {LARGEST}"
         tasks.append(Task(f"vidur {name}, outside", about, table, outside, 0.08, peak_us="roofline_us"))
     return tasks
 
