@@ -19,6 +19,8 @@ QUICK := roofline,ridge,lightgbm_on_roofline,xgboost_on_roofline,medn_on_rooflin
 quickstart: $(INSTALLED)
 	$(BIN)/medn sweep experiments/configs/quickstart.yaml --time 60
 	$(BIN)/medn train runs/quickstart --time 60 --jobs 2 --regressors $(QUICK)
+	@echo "A minute of measurements makes rough predictions. For better ones, measure longer:"
+	@echo "  $(BIN)/medn sweep experiments/configs/cpu-layers.yaml && $(BIN)/medn train runs/cpu-layers --time 15m --jobs 2"
 
 test: lint types pytest
 
