@@ -27,7 +27,7 @@ class Design:
     """Of the first, random frequencies, in waves per standard deviation of an input. They are learned from there on."""
     residual: bool = True
     """Whether a block adds to the representation; otherwise it is one layer, as in a plain perceptron."""
-    tasks: tuple[str, ...] = ("quantiles", "efficiency")
+    tasks: tuple[str, ...] = ("efficiency", "memory")
     """What is learned beside the latency. A task without data is left out."""
     task_weight: float | None = None
     """Of each task against the latency; None learns the weights."""

@@ -185,7 +185,8 @@ class _Training:
         self.progress.step += 1
         # A plain mean at first, then one over about the last fiftieth of the training.
         share = max(1 / self.progress.step, 50 / steps)
-        torch._foreach_lerp_(self.average, [parameter.detach() for parameter in self.parameters], min(share, 1.0))
+        for average, parameter in zip(self.average, self.parameters, strict=True):
+            average.lerp_(parameter.detach(), min(share, 1.0))
 
     def _loss(self, predicted: Mapping[str, Tensor], targets: Mapping[str, Tensor], is_late: bool) -> Tensor:
         losses = {}
@@ -211,7 +212,8 @@ class _Training:
 
     def _set_parameters(self, values: list[Tensor]) -> None:
         with torch.no_grad():
-            torch._foreach_copy_(self.parameters, values)
+            for parameter, value in zip(self.parameters, values, strict=True):
+                parameter.copy_(value)
 
     def _keep_if_better(self) -> None:
         for kind, one in self.examples.items():

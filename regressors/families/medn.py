@@ -22,6 +22,7 @@ SEARCHED = (
 class Medn(Regressor):
     name = "medn"
     description = "multi-task encoder-decoder network of its own for each kind"
+    share = 4.0
     packages = ("torch",)
     defaults = {name: DEFAULTS[name] for name in SEARCHED}
 

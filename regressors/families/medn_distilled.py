@@ -15,6 +15,7 @@ TEACHING_SHARE = 0.7
 class DistilledMedn(Regressor):
     name = "medn-distilled"
     description = "small encoder-decoder network taught by three larger ones"
+    share = 4.0
     packages = ("torch",)
     defaults = {"teachers": 3, "extra": 1.0, "width": 64, "hidden": 32}
 

@@ -13,6 +13,7 @@ from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regre
 class MednShared(Regressor):
     name = "medn-shared"
     description = "multi-task encoder-decoder network whose encoder all kinds of a device share"
+    share = 4.0
     packages = ("torch",)
     shares_kinds = True
 
