@@ -13,13 +13,15 @@ from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure
 from medn.pipeline.visiting import Visitor
 
-LAYER = layer_kinds["linear"].layer(in_features=64, out_features=64)
+LAYER = layer_kinds["linear"].layer(in_features=512, out_features=512, rows=64)
+"""A call of about a millisecond."""
 
 
 @pytest.fixture
 def visitor(own_load_backend: None) -> Iterator[Visitor]:
     devices = {"host": backends["torch"], "own": backends["own-load"]}
-    with Visitor(devices, Measure(visit_time=0.05), probes=[], environment_id="here") as visitor:
+    # Visits that never end early: a few quick samples can slip through between two turns of a load.
+    with Visitor(devices, Measure(visit_time=0.2, precision=1e-9), probes=[], environment_id="here") as visitor:
         yield visitor
 
 
