@@ -145,6 +145,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.wall_s)
 
+    @property
+    def total_s(self) -> float:
+        """Wall time of all calls of all samples together."""
+        return float(self.wall_s.sum()) * self.calls_per_sample
+
     @cached_property
     def ordered(self) -> NDArray[np.float64]:
         """All wall times, shortest first."""

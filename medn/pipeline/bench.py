@@ -109,5 +109,5 @@ def timed_share(visits: list[Visit]) -> TimedShare | None:
     if not visits:
         return None
     elapsed_s = sum(visit.elapsed_s for visit in visits)
-    timed_s = sum(float(visit.samples.wall_s.sum()) * visit.samples.calls_per_sample for visit in visits)
+    timed_s = sum(visit.samples.total_s for visit in visits)
     return TimedShare(len(visits), elapsed_s / len(visits), timed_s / elapsed_s)

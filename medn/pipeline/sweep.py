@@ -74,7 +74,7 @@ def run_sweep(
     began = clock()
     devices = find_devices(config)
     points = plan_points(config).points
-    visits = 0
+    visits, timed_s = 0, 0.0
     with folder.locked(), folder.store() as store:
         environment = _enter_environment(store, devices, mix_environments)
         kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
@@ -89,9 +89,9 @@ def run_sweep(
                 visit = visitor.visit(point, pass_number)
                 store.record([(point, visit)])
                 visits += 1
+                timed_s += visit.samples.total_s
                 if on_visit:
                     on_visit(pass_number, visits, planned, point, visit)
-            timed_s = visitor.timed_s
         target, _ = choose_target(list(store.measurements()))
         store.note("target", target.definition)
     return SweepOutcome(visits, clock() - began, timed_s, finished)

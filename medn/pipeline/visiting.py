@@ -63,8 +63,6 @@ class Visitor:
         self.probes = probes
         self.environment_id = environment_id
         self.onnx_cache = onnx_cache
-        self.timed_s = 0.0
-        """Seconds spent inside timed layers, over all visits."""
         self._children: dict[tuple[str, int], Child] = {}
         self._load = BackgroundLoad()
         self._held = 0.0
@@ -97,7 +95,7 @@ class Visitor:
                 seen["utilization_during"] = self._load.utilization_between(before, self._load.reading())
         except ChildFailed as failure:
             seen = {"status": failure.status, "reason": failure.reason}
-        visit = Visit(
+        return Visit(
             point_key=point.key,
             pass_number=pass_number,
             environment_id=self.environment_id,
@@ -107,8 +105,6 @@ class Visitor:
             elapsed_s=time.perf_counter() - began,
             **{name: seen[name] for name in ANSWERED if name in seen},
         )
-        self.timed_s += float(visit.samples.wall_s.sum()) * visit.samples.calls_per_sample
-        return visit
 
     def _child_for(self, point: Point) -> Child:
         place = (point.device, point.condition.threads)
