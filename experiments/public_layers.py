@@ -29,9 +29,10 @@ from medn.core.errors import MednError, UsageError, unknown
 from medn.core.metrics import score
 from medn.core.splits import Parts
 from medn.core.table import Array
+from medn.pipeline.candidates import pack, unpack
 from medn.pipeline.training import row_microseconds
 from medn.pipeline.tuning import one_line
-from medn.regressors.form import Form
+from medn.regressors.form import Form, restore
 from medn.regressors.forms.affine import Affine
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.learned import thinned
@@ -54,7 +55,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Fits:
-    """The fits of one task on disk: the row of the table, and the predictions an ensemble is made of."""
+    """The fits of one task on disk: the row of the table, the predictions an ensemble is made of, the deployed form."""
 
     folder: Path
 
@@ -71,10 +72,17 @@ class Fits:
         with np.load(self.path(regressor, "npz")) as arrays:
             return dict(arrays)
 
-    def keep(self, regressor: str, asked: Row, row: Row, logs: dict[str, Array]) -> None:
+    def form(self, regressor: str) -> Form:
+        kept = json.loads(self.path(regressor, "json").read_text())
+        with np.load(self.path(regressor, "form.npz")) as arrays:
+            return restore(unpack(kept["form"], dict(arrays)))
+
+    def keep(self, regressor: str, asked: Row, row: Row, logs: dict[str, Array], form: Form) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        facts, arrays = pack(form.parts())
         np.savez_compressed(self.path(regressor, "npz"), **logs)  # type: ignore[arg-type]
-        self.path(regressor, "json").write_text(json.dumps({"asked": asked, "row": row}) + "\n")
+        np.savez_compressed(self.path(regressor, "form.npz"), **arrays)  # type: ignore[arg-type]
+        self.path(regressor, "json").write_text(json.dumps({"asked": asked, "row": row, "form": facts}) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -149,13 +157,13 @@ def task_rows(task: Task, names: Sequence[str], options: argparse.Namespace) -> 
     for name in (*names, *of_peak):
         row = fits.row(name, asked)
         if row is None:
-            row, logs = fit_one(task, name, Effort(seconds, options.seed))
-            if logs:  # what failed is tried again
-                fits.keep(name, asked, row, logs)
+            row, logs, form = fit_one(task, name, Effort(seconds, options.seed))
+            if form:  # what failed is tried again
+                fits.keep(name, asked, row, logs, form)
             print(f"{task.name}: {name} {_said(row)}", file=sys.stderr, flush=True)
-        rows.append(row)
         if row["MAPE %"] is not None:
-            fitted[name] = row
+            row = fitted[name] = row | costs(fits.form(name), task)
+        rows.append(row)
     if len(fitted) > 1:
         rows.append(ensemble_row(task, fits, fitted))
         print(f"{task.name}: {ENSEMBLE} {_said(rows[-1])}", file=sys.stderr, flush=True)
@@ -166,15 +174,29 @@ def _said(row: Row) -> str:
     return row["note"] if row["MAPE %"] is None else f"{row['MAPE %']:.2f} % (validation {row['validation %']:.2f} %)"
 
 
-def fit_one(task: Task, name: str, effort: Effort) -> tuple[Row, dict[str, Array]]:
+def costs(form: Form, task: Task) -> Row:
+    """Measured whenever the table is made, so that they are those of today's forms."""
+    many = np.resize(task.table.inputs, (MANY_ROWS, task.table.inputs.shape[1]))
+    form.predict(many[:1])
+    began = time.perf_counter()
+    form.predict(many)
+    spent = time.perf_counter() - began
+    return {
+        "us, 1 row": row_microseconds(form, many[:1]),
+        "us, 10,000 rows": 1e6 * spent,
+        "bytes": form.parts().size_bytes,
+    }
+
+
+def fit_one(task: Task, name: str, effort: Effort) -> tuple[Row, dict[str, Array], Form | None]:
     """Fit and export one regressor; what goes wrong is the note of its row."""
     regressor, parts = regressors[name.removesuffix(OF_PEAK)], task.parts
     peak = _peak(task) if name.endswith(OF_PEAK) else None
     if regressor.shares_kinds:
-        return _row(task, name, None, note="shares an encoder between kinds: a single kind is no use to it"), {}
+        return _row(task, name, None, note="shares an encoder between kinds: a single kind is no use to it"), {}, None
     reason = regressor.missing()
     if reason:
-        return _row(task, name, None, note=reason), {}
+        return _row(task, name, None, note=reason), {}, None
     table = (
         replace(task.table, latency_s=task.table.latency_s / peak.predict(task.table.inputs)) if peak else task.table
     )
@@ -186,22 +208,14 @@ def fit_one(task: Task, name: str, effort: Effort) -> tuple[Row, dict[str, Array
         spent = effort.seconds - effort.seconds_left
         logs = {part: form.log_latency(task.table.inputs[getattr(parts, part)]) for part in ("validation", "test")}
     except Exception as failure:  # a family may fail in any way its library does
-        return _row(task, name, None, note=one_line(failure)), {}
+        return _row(task, name, None, note=one_line(failure)), {}, None
     note = f"learned from {len(train)} rows" if len(train) < len(parts.train) else ""
-    costs = {"us, 1 row": row_microseconds(form, task.table.inputs[:1]), "us, 10,000 rows": _many_us(form, task)}
-    return _scored(task, name, logs, costs, form.parts().size_bytes, spent, note), logs
+    return _scored(task, name, logs, spent, note), logs, form
 
 
 def _peak(task: Task) -> Affine:
     column = np.array([task.table.schema.index(task.peak_us)], dtype=np.int32)
     return Affine(column, np.array([1e-6]), constant_s=0.0, floor_s=1e-12)
-
-
-def _many_us(form: Form, task: Task) -> float:
-    inputs = np.resize(task.table.inputs, (MANY_ROWS, task.table.inputs.shape[1]))
-    began = time.perf_counter()
-    form.predict(inputs)
-    return (time.perf_counter() - began) * 1e6
 
 
 def ensemble_row(task: Task, fits: Fits, fitted: dict[str, Row]) -> Row:
@@ -211,14 +225,12 @@ def ensemble_row(task: Task, fits: Fits, fitted: dict[str, Row]) -> Row:
     weights = choose_weights({name: own["validation"] for name, own in logs.items()}, held)
     mixed = {part: sum(w * logs[name][part] for name, w in weights.items()) for part in ("validation", "test")}
     members = [fitted[name] for name in weights]
-    costs = {name: sum(member[name] for member in members) for name in ("us, 1 row", "us, 10,000 rows")}
+    together = {name: sum(member[name] for member in members) for name in ("us, 1 row", "us, 10,000 rows", "bytes")}
     note = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
-    return _scored(
-        task, ENSEMBLE, mixed, costs, sum(m["bytes"] for m in members), sum(m["fit s"] for m in members), note
-    )
+    return _scored(task, ENSEMBLE, mixed, sum(member["fit s"] for member in members), note) | together
 
 
-def _scored(task: Task, name: str, logs: dict[str, Any], costs: Row, size_bytes: int, spent: float, note: str) -> Row:
+def _scored(task: Task, name: str, logs: dict[str, Any], spent: float, note: str) -> Row:
     measured = {part: task.table.latency_s[getattr(task.parts, part)] for part in ("validation", "test")}
     held = score(np.exp(logs["validation"]), measured["validation"])
     scores = score(np.exp(logs["test"]), measured["test"])
@@ -228,8 +240,6 @@ def _scored(task: Task, name: str, logs: dict[str, Any], costs: Row, size_bytes:
         "p90 %": 100 * scores.p90,
         "within 10 %": 100 * scores.within_10,
         "R2": scores.r2,
-        **costs,
-        "bytes": size_bytes,
         "fit s": spent,
     }
 
@@ -238,8 +248,16 @@ def _row(task: Task, who: str, mape: float | None, note: str) -> Row:
     """A row with nothing but its error; the aim is missed by what is above zero in the third column."""
     missed = None if mape is None else mape - 100 * task.aim
     blank = dict.fromkeys(("validation %", "median %", "p90 %", "within 10 %", "R2"))
-    costs = dict.fromkeys(("us, 1 row", "us, 10,000 rows", "bytes", "fit s"))
-    return {"task": task.name, "regressor": who, "MAPE %": mape, "above aim": missed, **blank, **costs, "note": note}
+    unknown_costs = dict.fromkeys(("us, 1 row", "us, 10,000 rows", "bytes", "fit s"))
+    return {
+        "task": task.name,
+        "regressor": who,
+        "MAPE %": mape,
+        "above aim": missed,
+        **blank,
+        **unknown_costs,
+        "note": note,
+    }
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Fit = Callable[[Table, Table, Settings, Effort], Fitted]
 
 def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
     """The relative error of a ratio is that of the latency, so early stopping and reports mean the same."""
-    roofline = fit_roofline(train, RooflineRegressor.defaults, effort)
+    roofline = fit_roofline(train, validation, RooflineRegressor.defaults, effort)
 
     def ratios(table: Table) -> Table:
         return replace(table, latency_s=table.latency_s / roofline.predict(table.inputs))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.metrics import relative_errors
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
 from medn.regressors.forms.roofline import WORK, Columns, Law, Roofline, Seen, see
@@ -24,21 +25,31 @@ class RooflineRegressor(Regressor):
     description = "arithmetic or memory traffic at a fitted share of the best rate seen"
     share = 0.3
     packages = ("scipy",)
-    defaults = {"starts": 2, "restraint": 0.3, "shaped": True}
-    """`restraint` holds back the influence of inputs other than the work; `shaped` lets them have any."""
+    defaults = {"starts": 2, "restraint": 0.3}
+    """`restraint` holds back the influence of inputs other than the work."""
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
-        return Learned.from_form(fit_roofline(train, settings, effort))
+        return Learned.from_form(fit_roofline(train, validation, settings, effort))
 
 
-def fit_roofline(train: Table, settings: Settings, effort: Effort) -> Roofline:
+def fit_roofline(train: Table, validation: Table, settings: Settings, effort: Effort) -> Roofline:
+    """With and without an influence of the inputs other than the work: whichever predicts the validation rows better.
+
+    The influence helps between measured layers and misleads beyond them; which of the two matters, those rows say.
+    """
+    plain, shaped = (_fit(train, settings, effort, is_shaped) for is_shaped in (False, True))
+    errors = [relative_errors(form.predict(validation.inputs), validation.latency_s) for form in (plain, shaped)]
+    return shaped if np.sum(errors[1]) < np.sum(errors[0]) else plain
+
+
+def _fit(train: Table, settings: Settings, effort: Effort, is_shaped: bool) -> Roofline:
     columns = Columns.find(train.schema)
     encoding = Encoding.fit(train.schema, train.inputs)
     peak, overhead, bounds = _limits(train, columns, encoding)
     table = thinned(train, ROWS, effort.seed)
     known = len(peak) - 1
     seen = see(columns, encoding, bounds, known, table.inputs)
-    kept = [place for place, name in enumerate(encoding.names) if _shapes(name)] if settings["shaped"] else []
+    kept = [place for place, name in enumerate(encoding.names) if is_shaped and _shapes(name)]
     problem = Problem(seen, np.log(table.latency_s), peak, overhead, np.array(kept, dtype=int), settings["restraint"])
     with limited_threads(effort):
         return Roofline(columns, encoding, bounds, problem.solve(settings["starts"], effort))

@@ -211,8 +211,9 @@ def test_multiples_of_the_peak_are_turned_back_into_seconds(neusight_data: Path)
     task = neusight.load(neusight_data, 0)[0]
     from medn.regressors.regressor import Effort
 
-    row, logs = public_layers.fit_one(task, "xgboost" + public_layers.OF_PEAK, Effort(2.0))
+    row, logs, form = public_layers.fit_one(task, "xgboost" + public_layers.OF_PEAK, Effort(2.0))
     assert row["note"] == ""
+    assert form is not None
     assert 1e-5 < np.exp(np.median(logs["test"])) < 1e-1
 
 

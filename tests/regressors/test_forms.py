@@ -214,6 +214,23 @@ def test_a_roofline_alone_is_close_on_a_roofline_shaped_device(roofline: Rooflin
     assert np.median(errors) < 0.1
 
 
+@pytest.mark.parametrize("is_better_shaped", [True, False])
+def test_validation_rows_decide_whether_other_inputs_move_the_roofline(
+    is_better_shaped: bool, train: Table, held_out: Table
+) -> None:
+    """In the training rows latency grows with the input size beside the work; in the others it may not."""
+    pytest.importorskip("scipy")
+    family, place = regressors["roofline"], train.schema.index("in_h")
+
+    def tilted(table: Table) -> Table:
+        return replace(table, latency_s=table.latency_s * (table.inputs[:, place] / 30) ** 2)
+
+    validation = tilted(held_out) if is_better_shaped else held_out
+    form = family.fit(tilted(train), validation, family.defaults, Effort()).export()
+    assert isinstance(form, Roofline)
+    assert form.law.weights.any() == is_better_shaped
+
+
 @pytest.fixture(scope="module")
 def two_devices(latency_table: Callable[..., Table]) -> Table:
     """The second device takes three times as long; a third one was never measured."""
