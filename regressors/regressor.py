@@ -9,7 +9,7 @@ import importlib.util
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from medn.core.registry import Registry
@@ -31,11 +31,20 @@ class Effort:
     threads: int = 1
     report: Callable[[int, float], None] = field(default=lambda step, error: None)
     """Called with the step and the validation MAPE while a fit goes on; may raise to stop a hopeless trial."""
-    began: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+    """`time.process_time` counts computing only, so that other programs take nothing from a fit."""
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "began", self.clock())
 
     @property
     def seconds_left(self) -> float:
-        return self.seconds - (time.monotonic() - self.began)
+        return self.seconds - (self.clock() - self.began)
+
+    def part(self, seconds: float) -> Effort:
+        """An effort that begins now, for a part of the work."""
+        return replace(self, seconds=seconds)
 
 
 class Fitted(ABC):
@@ -63,6 +72,8 @@ class Regressor(ABC):
     """Whether it is fitted once for all kinds of a device, by `fit_together`."""
     share: ClassVar[float] = 1.0
     """How much of the tuning time it gets, next to the other families."""
+    learns_further: ClassVar[bool] = False
+    """Whether it learns the memory and energy of layers as well: for families that are quick to ask and small."""
     largest: ClassVar[int | None] = None
     """More rows than this are thinned out before fitting, for families whose cost grows faster than the rows."""
 
@@ -93,8 +104,7 @@ class Regressor(ABC):
         fitted = {}
         for place, (kind, (train, validation)) in enumerate(tables.items()):
             share = effort.seconds_left / (len(tables) - place)
-            own = Effort(share, effort.seed, effort.threads, effort.report)
-            fitted[kind] = self.fit(train, validation, settings, own)
+            fitted[kind] = self.fit(train, validation, settings, effort.part(share))
         return fitted
 
 

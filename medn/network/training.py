@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -128,10 +127,10 @@ class _Training:
     def run(self) -> dict[str, Best]:
         self._go_on()
         while not self._is_over():
-            began = time.monotonic()
+            before = self.seconds_left()
             self._round()
             self._validate()
-            self._plan(time.monotonic() - began)
+            self._plan(before - self.seconds_left())
             self._save()
             self.report(self.progress.round, float(np.mean([best.error for best in self.best.values()])))
         if self.checkpoint:

@@ -26,7 +26,7 @@ class DistilledMedn(Regressor):
         teachers = []
         for place in range(count):
             seconds = (effort.seconds_left - (1 - TEACHING_SHARE) * effort.seconds) / (count - place)
-            own = Effort(max(seconds, 0.0), effort.seed + place, effort.threads)
+            own = Effort(max(seconds, 0.0), effort.seed + place, effort.threads, clock=effort.clock)
             teachers.append(fit_networks({"kind": (train, validation)}, large, own)["kind"])
         lessons = taught(train, teachers, extra, effort.seed)
         return fit_networks({"kind": (lessons, validation)}, small, effort)["kind"]
