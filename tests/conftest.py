@@ -37,9 +37,10 @@ def plain_regressors(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return load_plugins(monkeypatch, "plain_regressors")
 
 
-@pytest.fixture
-def write_run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+@pytest.fixture(scope="session")
+def write_run() -> Callable[..., Path]:
     """Writes a run folder measured on a made-up device."""
-    monkeypatch.syspath_prepend(str(PLUGINS))
-    found: Callable[..., Path] = importlib.import_module("made_up_run").write_run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PLUGINS))
+        found: Callable[..., Path] = importlib.import_module("made_up_run").write_run
     return found

@@ -15,6 +15,7 @@ from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError,
 from medn.core.ranges import learn_range
 from medn.core.splits import Split
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
+from medn.pipeline.further import further_jobs
 from medn.pipeline.inputs import remainders
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
@@ -33,6 +34,9 @@ FITTED_ONCE = 0.1
 
 SHORTEST_S = 1.0
 """Every family gets this much, or it could not show anything."""
+
+FURTHER_SHARE = 0.05
+"""Of the time, for memory and energy: their families are light and hardly need a search."""
 
 WATCH_EVERY_S = 0.5
 
@@ -106,27 +110,31 @@ def train_run(
         raise UsageError("; ".join(wrong))
     run = RunFolder(candidates_root(folder, split).parent)
     with run.locked():
-        prepared, refused = _prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)
+        prepared, refused = prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)
         if not prepared:
             raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job))}
         waiting = [job for index, job in enumerate(planned) if index not in kept]
+        further = [job for job in _further_jobs(prepared, run.path, split, seed, seconds, source) if not _finished(job)]
         made = [candidate for found in kept.values() for candidate in found]
         done = len(kept)
         if on_progress and kept:
             on_progress(done, len(planned), made)
         trained = 0
-        for candidates in _run(waiting, jobs, began + seconds, clock):
+        own_s = seconds * (1 - FURTHER_SHARE) if further else seconds
+        for candidates in _run(waiting, jobs, began + own_s, SHORTEST_S, clock):
             made += candidates
             done, trained = done + 1, trained + len(candidates)
             if on_progress:
                 on_progress(done, len(planned), candidates)
+        for _ in _run(further, jobs, clock() + FURTHER_SHARE * seconds, 0.0, clock):
+            pass
     order = sorted(made, key=lambda each: (each.device, each.kind, each.regressor))
     return TrainOutcome(tuple(order), tuple(refused), trained, clock() - began)
 
 
-def _prepare(
+def prepare(
     source: Source, kinds: Sequence[str], split: Split, seed: int, without_unstable: bool
 ) -> tuple[dict[str, dict[str, Prepared]], list[Refused]]:
     """The split tables by device and kind, and the kinds that cannot be learned."""
@@ -173,6 +181,15 @@ def _jobs(
     return sorted(found, key=lambda job: (_share(job), job.regressor))
 
 
+def _further_jobs(
+    prepared: dict[str, dict[str, Prepared]], run: Path, split: Split, seed: int, seconds: float, source: Source
+) -> list[Job]:
+    """What memory and energy are learned by; only from the split that the product is made of."""
+    families = [name for name in regressors if regressors[name].learns_further]
+    jobs = _jobs(prepared, families, run, split, seed, seconds, source) if split.sort == "random" else []
+    return [further for job in jobs for further in further_jobs(job, run)]
+
+
 def _share(job: Job) -> float:
     """What a job's time is weighed with."""
     regressor = regressors[job.regressor]
@@ -195,7 +212,7 @@ def _finished(job: Job) -> list[Candidate] | None:
 
 
 def _run(
-    waiting: Sequence[Job], processes: int, deadline: float, clock: Callable[[], float]
+    waiting: Sequence[Job], processes: int, deadline: float, shortest_s: float, clock: Callable[[], float]
 ) -> Iterator[list[Candidate]]:
     """The jobs in as many processes, one thread each; time that one job leaves goes to those after it."""
     import joblib
@@ -206,7 +223,7 @@ def _run(
             left = max(deadline - clock(), 0.0) * min(processes, len(waiting) - place)
             # No job outlasts the deadline, however few are left to share the time between them.
             granted = min(share * left, deadline - clock())
-            yield joblib.delayed(work)(replace(job, seconds=max(granted, SHORTEST_S)))
+            yield joblib.delayed(work)(replace(job, seconds=max(granted, shortest_s)))
 
     work = partial(_run_beside, os.getpid()) if processes > 1 else run_job
     backend = {"backend": "loky", "inner_max_num_threads": 1} if processes > 1 else {"backend": "sequential"}

@@ -20,6 +20,7 @@ class DecisionTree(Regressor):
     name = "decision_tree"
     description = "one decision tree: small and fast, coarse"
     share = 0.3
+    learns_further = True
     packages = ("sklearn",)
     defaults = {"min_samples_leaf": 2, "max_leaf_nodes": 2000}
 

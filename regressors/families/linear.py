@@ -16,6 +16,7 @@ class Linear(Regressor):
     name = "linear"
     description = "a cost per byte read, per byte written and per FLOP, plus a constant; none of them negative"
     share = 0.1
+    learns_further = True
     packages = ("scipy",)
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:

@@ -1,0 +1,65 @@
+"""What else was measured of each layer, its memory and energy, learned from the same inputs by light families.
+
+A candidate for a further quantity is like one for latency: its form gives the logarithm of bytes or joules where the
+others give that of seconds. It lies in RUN/further/QUANTITY, in the same places below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from medn.core.table import Table
+from medn.pipeline.candidates import Candidate, load_candidates
+from medn.pipeline.training import Job, Prepared
+
+QUANTITIES = ("memory_bytes", "energy_j")
+
+FEWEST_ROWS = 8
+"""With fewer measured rows in any part nothing can be learned, or nothing said about it."""
+
+Further = Mapping[tuple[str, str], Mapping[str, Candidate]]
+"""By device and kind, the candidate of each further quantity."""
+
+
+def further_root(run: Path, quantity: str) -> Path:
+    return run / "further" / quantity
+
+
+def further_jobs(job: Job, run: Path) -> Iterator[Job]:
+    """The same kinds for each further quantity that was measured."""
+    for quantity in QUANTITIES:
+        found = {kind: _measured(prepared, quantity) for kind, prepared in job.tables.items()}
+        tables = {kind: prepared for kind, prepared in found.items() if prepared}
+        if tables:
+            yield replace(job, root=further_root(run, quantity), tables=tables)
+
+
+def _measured(prepared: Prepared, quantity: str) -> Prepared | None:
+    """The rows that have the quantity, with it in the place of the latency; None where they are too few."""
+    parts = {
+        name: _rows_with(getattr(prepared, name), quantity) for name in ("train", "validation", "calibration", "test")
+    }
+    if min(map(len, parts.values())) < FEWEST_ROWS:
+        return None
+    return replace(prepared, **parts)
+
+
+def _rows_with(table: Table, quantity: str) -> Table:
+    """Nothing at all, such as memory below a page, has no relative error and is left out."""
+    values = table.targets[quantity]
+    rows = np.flatnonzero(values > 0)
+    return replace(table.take(rows), latency_s=values[rows])
+
+
+def load_further(run: Path) -> Further:
+    """The candidate with the lowest validation error for each further quantity that was learned."""
+    found: dict[tuple[str, str], dict[str, Candidate]] = {}
+    for quantity in QUANTITIES:
+        good = [candidate for candidate in load_candidates(further_root(run, quantity)) if candidate.is_good]
+        for candidate in sorted(good, key=lambda each: each.scores["validation"]["mape"]):
+            found.setdefault((candidate.device, candidate.kind), {}).setdefault(quantity, candidate)
+    return found
