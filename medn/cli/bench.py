@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from medn.cli.output import AsJson, Row, say, write_json, write_record
+from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
 from medn.cli.sweep import seconds_option
-from medn.cli.units import latency_words, percent
+from medn.cli.units import bytes_words, latency_words, percent
 
 if TYPE_CHECKING:
     from medn.pipeline.bench import TimedShare
+    from medn.pipeline.bench_predict import Line, PredictBench
 
 bench = typer.Typer(name="bench", help="Time medn itself.", rich_markup_mode=None, no_args_is_help=False)
 
@@ -63,3 +65,61 @@ def _share(name: str, found: TimedShare | None) -> Row:
     if found is None:
         return {f"{name}, timed": "none measured"}
     return {f"{name}, timed": percent(found.timed_share), f"{name}, one visit": latency_words(found.visit_s)}
+
+
+@bench.command()
+def predict(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")],
+    device: Annotated[str, typer.Option(help="Which device of the bundle; needed if it has several.")] = "",
+    time: Annotated[
+        float, typer.Option("--time", metavar="TIME", parser=seconds_option, help="About how long to measure.")
+    ] = 30.0,
+    large: Annotated[bool, typer.Option("--large", help="Ask for a million rows too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time the predicting: one layer, up to 100,000 rows, and models called in their own libraries beside it.
+
+    Times are processor time on one thread. `of reference` is the time of a row as a share of that of a fixed piece of
+    work, which compares between machines; `x medn` is how many times as long another library takes for as many rows,
+    ready to be used, where medn also finds the features, checks the range and gives an interval.
+
+    \b
+    Examples:
+      medn bench predict runs/laptop/laptop.medn
+      medn bench predict runs/laptop/laptop.medn --large --time 2m --json
+    """
+    from medn.pipeline.bench_predict import bench_predict
+
+    result = bench_predict(bundle, device or None, seconds=time, large=large)
+    if as_json:
+        lines = [asdict(line) | {"rows_per_second": line.rows_per_second} for line in result.lines]
+        write_json(asdict(result) | {"lines": lines})
+        return
+    write_record(_about(result), as_json=False)
+    write_rows([_line(line) for line in result.lines], as_json=False)
+
+
+def _about(result: PredictBench) -> Row:
+    return {
+        "bundle": result.bundle,
+        "device": result.device,
+        "predicted by": result.chosen,
+        "load": latency_words(result.load_ms / 1e3),
+        "load and a first answer of each kind": latency_words(result.first_ms / 1e3),
+        "memory of this process": bytes_words(result.memory_bytes),
+        "reference": latency_words(result.reference_us / 1e6),
+    }
+
+
+def _line(line: Line) -> Row:
+    rate, times = line.rows_per_second, line.against_medn
+    return {
+        "what": line.what,
+        "kind": line.kind,
+        "rows": f"{line.rows:,}",
+        "us a row": None if line.us_per_row is None else f"{line.us_per_row:,.2f}",
+        "rows a second": None if rate is None else f"{rate:,.0f}",
+        "of reference": None if line.of_reference is None else f"{line.of_reference:.4f}",
+        "x medn": None if times is None else f"{times:.1f}",
+        "note": line.note,
+    }

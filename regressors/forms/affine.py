@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,9 @@ class Affine(Form):
     def log_latency(self, inputs: Array) -> Array:
         seconds = inputs.take(self.columns, axis=1) @ self.weights + self.constant_s
         return np.log(np.maximum(seconds, self.floor_s))
+
+    def one(self, row: Array) -> float:
+        return math.log(max(float(row.take(self.columns).dot(self.weights)) + self.constant_s, self.floor_s))
 
     def parts(self) -> Parts:
         facts = {"constant_s": self.constant_s, "floor_s": self.floor_s}

@@ -18,6 +18,12 @@ class Constant(Form):
     def log_latency(self, inputs: Array) -> Array:
         return np.full(len(inputs), self.value)
 
+    def one(self, row: Array) -> float:
+        return self.value
+
+    def gradient(self, inputs: Array) -> Array:
+        return np.zeros(inputs.shape)
+
     def parts(self) -> Parts:
         return Parts(self.form, {"log_latency": self.value})
 

@@ -1,11 +1,13 @@
-"""A network as it is deployed: matrix products in numpy, from the inputs to the logarithm of the latency.
+"""A network as it is deployed: matrix products, from the inputs to the logarithm of the latency.
 
-It holds the path to the latency alone; what a network learned beside it stays with the training.
+onnxruntime computes them where it is installed, as it is twice as fast; numpy does anywhere else, and for gradients. It
+holds the path to the latency alone; what a network learned beside it stays with the training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,23 +16,50 @@ from numpy.typing import NDArray
 from medn.core.table import Array
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.onnx_bytes import INPUT, Graph
+from medn.regressors.onnx_session import Session, has_onnxruntime
 
-Values = NDArray[np.float32]
+Values = NDArray[Any]
+"""In single precision; in double precision for gradients."""
 Step = tuple[str, Mapping[str, Values]]
 
 CHUNK = 512
 """Rows at a time, so that the values between two steps stay in the cache."""
 
 
+# Each sort of step three times: what it computes, the same as a graph, and its gradient by what comes in, from the
+# gradient by what comes out.
+
+
 def waves(values: Values, frequencies: Values) -> Values:
     """The columns, and sines and cosines of the numeric ones, which come first."""
+    angles = _angles(values, frequencies)
+    return np.concatenate((values, np.sin(angles), np.cos(angles)), axis=1)
+
+
+def _angles(values: Values, frequencies: Values) -> Values:
     numeric, count = frequencies.shape
-    rows, width = values.shape
-    angles = (values[:, :numeric, None] * frequencies).reshape(rows, numeric * count)
-    result = np.empty((rows, width + 2 * numeric * count), dtype=np.float32)
-    result[:, :width] = values
-    np.sin(angles, out=result[:, width : width + numeric * count])
-    np.cos(angles, out=result[:, width + numeric * count :])
+    angles: Values = (values[:, :numeric, None] * frequencies).reshape(len(values), numeric * count)
+    return angles
+
+
+def waves_graph(graph: Graph, values: str, frequencies: Values) -> str:
+    numeric, count = frequencies.shape
+    spread = np.zeros((graph.width, numeric * count), dtype=np.float32)
+    for column in range(numeric):
+        spread[column, column * count : (column + 1) * count] = frequencies[column]
+    angles = graph.step("MatMul", values, graph.constant(spread))
+    sine, cosine = graph.step("Sin", angles), graph.step("Cos", angles)
+    return graph.step("Concat", values, sine, cosine, attributes={"axis": 1})
+
+
+def waves_gradient(gradient: Values, values: Values, frequencies: Values) -> Values:
+    numeric, count = frequencies.shape
+    angles = _angles(values, frequencies)
+    plain, by_sine, by_cosine = np.split(gradient, [values.shape[1], values.shape[1] + angles.shape[1]], axis=1)
+    by_angles = by_sine * np.cos(angles) - by_cosine * np.sin(angles)
+    result = plain.copy()
+    result[:, :numeric] += (by_angles.reshape(len(values), numeric, count) * frequencies).sum(axis=2)
     return result
 
 
@@ -38,6 +67,14 @@ def dense(values: Values, weight: Values, bias: Values) -> Values:
     result: Values = values.dot(weight)  # quicker than @ for a single row
     result += bias
     return result
+
+
+def dense_graph(graph: Graph, values: str, weight: Values, bias: Values) -> str:
+    return graph.step("Gemm", values, graph.constant(weight), graph.constant(bias))
+
+
+def dense_gradient(gradient: Values, values: Values, weight: Values, bias: Values) -> Values:
+    return np.asarray(gradient @ weight.T)
 
 
 def silu(values: Values) -> Values:
@@ -48,13 +85,48 @@ def silu(values: Values) -> Values:
     return np.divide(values, result, out=result)
 
 
+def silu_graph(graph: Graph, values: str) -> str:
+    return graph.step("Mul", values, graph.step("Sigmoid", values))
+
+
+def silu_gradient(gradient: Values, values: Values) -> Values:
+    sigmoid = 1 / (1 + np.exp(-values))
+    return np.asarray(gradient * sigmoid * (1 + values * (1 - sigmoid)))
+
+
 def residual(values: Values, up_weight: Values, up_bias: Values, down_weight: Values, down_bias: Values) -> Values:
     result = dense(silu(dense(silu(values), up_weight, up_bias)), down_weight, down_bias)
     result += values
     return result
 
 
+def residual_graph(graph: Graph, values: str, *arrays: Values) -> str:
+    up_weight, up_bias, down_weight, down_bias = arrays
+    inner = silu_graph(graph, dense_graph(graph, silu_graph(graph, values), up_weight, up_bias))
+    return graph.step("Add", dense_graph(graph, inner, down_weight, down_bias), values)
+
+
+def residual_gradient(gradient: Values, values: Values, *arrays: Values) -> Values:
+    up_weight, up_bias, down_weight, down_bias = arrays
+    outer = silu(values)
+    inner = dense(outer, up_weight, up_bias)
+    by_inner = silu_gradient(dense_gradient(gradient, inner, down_weight, down_bias), inner)
+    return gradient + silu_gradient(dense_gradient(by_inner, outer, up_weight, up_bias), values)
+
+
 STEPS: Mapping[str, Callable[..., Values]] = {"waves": waves, "dense": dense, "silu": silu, "residual": residual}
+GRAPHS: Mapping[str, Callable[..., str]] = {
+    "waves": waves_graph,
+    "dense": dense_graph,
+    "silu": silu_graph,
+    "residual": residual_graph,
+}
+GRADIENTS: Mapping[str, Callable[..., Values]] = {
+    "waves": waves_gradient,
+    "dense": dense_gradient,
+    "silu": silu_gradient,
+    "residual": residual_gradient,
+}
 
 
 @register_form
@@ -69,20 +141,55 @@ class NetworkForm(Form):
         self.bounds = bounds
 
     def log_latency(self, inputs: Array) -> Array:
+        result = np.empty(len(inputs))
         # Far below zero the exponential in `silu` is infinite, and its result the zero that it should be.
         with np.errstate(over="ignore"):
-            if len(inputs) <= CHUNK:
-                return self._chunk(inputs)
-            return np.concatenate(
-                [self._chunk(inputs[start : start + CHUNK]) for start in range(0, len(inputs), CHUNK)]
-            )
+            for start in range(0, len(inputs), CHUNK):
+                encoded = self.encoded(inputs[start : start + CHUNK])
+                result[start : start + CHUNK] = self._session.rows(encoded) if self._session else self.walk(encoded)
+        return np.clip(result, *self.bounds, out=result)
 
-    def _chunk(self, inputs: Array) -> Array:
-        values = self.encoding.transform(inputs).astype(np.float32)
+    def one(self, row: Array) -> float:
+        if self._session is None:
+            return super().one(row)
+        low, high = self.bounds
+        return min(max(self._session.one(self.encoded(row)), low), high)
+
+    def encoded(self, inputs: Array) -> Values:
+        return self.encoding.single.transform(inputs.astype(np.float32))
+
+    def walk(self, encoded: Values) -> Values:
+        """The result for encoded inputs by numpy, before its bounds."""
+        values = encoded
         for name, arrays in self.steps:
             values = STEPS[name](values, *arrays.values())
-        low, high = self.bounds
-        return np.minimum(np.maximum(values[:, 0].astype(np.float64), low), high)
+        return values[:, 0]
+
+    @cached_property
+    def _session(self) -> Session | None:
+        """Made at the first prediction, so that loading stays fast."""
+        return Session(self.onnx_model()) if has_onnxruntime() else None
+
+    def onnx_model(self) -> bytes:
+        graph = Graph(self.encoding.width)
+        values = INPUT
+        for name, arrays in self.steps:
+            values = GRAPHS[name](graph, values, *arrays.values())
+        return graph.model(values)
+
+    def gradient(self, inputs: Array) -> Array:
+        """Zero where the result keeps to its bounds."""
+        with np.errstate(over="ignore"):
+            values = self.encoding.transform(inputs)
+            before = []
+            for name, arrays in self.steps:
+                before.append(values)
+                values = STEPS[name](values, *arrays.values())
+            low, high = self.bounds
+            gradient = np.where((values >= low) & (values <= high), 1.0, 0.0)
+            for values, (name, arrays) in zip(reversed(before), reversed(self.steps), strict=True):
+                gradient = GRADIENTS[name](gradient, values, *arrays.values())
+        return self.encoding.pull_back(inputs, gradient)
 
     def parts(self) -> Parts:
         arrays = {

@@ -14,8 +14,8 @@ from medn.regressors.form import Form, Parts, register_form
 
 def products(encoded: Array, first: NDArray[np.int32], second: NDArray[np.int32]) -> Array:
     """Products of pairs of encoded columns, where place 0 stands for one and place n for encoded column n - 1."""
-    columns = np.hstack([np.ones((len(encoded), 1)), encoded])
-    return columns.take(first, axis=1) * columns.take(second, axis=1)
+    columns: Array = np.concatenate((np.ones((*encoded.shape[:-1], 1)), encoded), axis=-1)
+    return np.asarray(columns.take(first, axis=-1) * columns.take(second, axis=-1))
 
 
 @register_form
@@ -43,6 +43,10 @@ class Polynomial(Form):
     def log_latency(self, inputs: Array) -> Array:
         terms = products(self.encoding.transform(inputs), self.first, self.second)
         return np.clip(terms @ self.weights, self.lowest, self.highest)
+
+    def one(self, row: Array) -> float:
+        terms = products(self.encoding.transform(row), self.first, self.second)
+        return min(max(float(terms.dot(self.weights)), self.lowest), self.highest)
 
     def parts(self) -> Parts:
         facts = {"lowest": self.lowest, "highest": self.highest, **self.encoding.facts}

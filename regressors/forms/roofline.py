@@ -7,7 +7,10 @@ measured range keep the share of the nearest one inside, so predictions go on gr
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,6 +117,30 @@ class Law:
         return np.asarray(alone - np.log1p(-self.contention * seen.busy))
 
 
+@dataclass(frozen=True)
+class PlainLaw:
+    """What a single row needs of a law, as plain numbers."""
+
+    peak: list[list[float]]
+    overhead: list[float]
+    offset: list[float]
+    growth: list[float]
+    low: list[float]
+    high: list[float]
+    """Bounds of the logarithms of the work."""
+    is_shaped: bool
+    """Whether the encoded inputs move the share at all."""
+
+
+def log_sum(first: float, second: float) -> float:
+    """The logarithm of a sum, from the logarithms of its terms."""
+    return max(first, second) + math.log1p(math.exp(-abs(first - second)))
+
+
+def _inside(values: Array, bounds: Array) -> NDArray[np.bool_]:
+    return np.asarray((values >= bounds[0]) & (values <= bounds[1]))
+
+
 @register_form
 class Roofline(Form):
     form = "roofline"
@@ -127,6 +154,69 @@ class Roofline(Form):
 
     def log_latency(self, inputs: Array) -> Array:
         return self.law.log_latency(see(self.columns, self.encoding, self.bounds, len(self.law.peak) - 1, inputs))
+
+    def one(self, row: Array) -> float:
+        # The law once more in plain numbers: numpy would spend ten times as long on calls for a single row.
+        law, columns, plain = self.law, self.columns, self._plain
+        work = row.item(columns.flops), sum(row.item(column) for column in columns.traffic)
+        odds = self._shape(row)
+        device = int(columns.devices(row[None], len(law.peak) - 1)[0]) if columns.device is not None else 0
+        times = []
+        for side in (0, 1):
+            log_work = math.log(max(work[side], 1.0))
+            held = min(max(log_work, plain.low[side]), plain.high[side])
+            side_odds = plain.offset[side] + plain.growth[side] * held + odds[side]
+            times.append(log_work - plain.peak[device][side] + log_sum(0.0, -side_odds))
+        slower = log_sum(law.sharpness * times[0], law.sharpness * times[1]) / law.sharpness
+        alone = log_sum(slower, plain.overhead[device])
+        if columns.utilization is None:
+            return alone
+        return alone - math.log1p(-law.contention * min(max(row.item(columns.utilization), 0.0), 1.0))
+
+    def _shape(self, row: Array) -> Sequence[float]:
+        """What the encoded inputs add to the log odds."""
+        if not self._plain.is_shaped:
+            return (0.0, 0.0)
+        held = self.encoding.transform(row)
+        np.minimum(np.maximum(held, self.bounds[0, :-2], out=held), self.bounds[1, :-2], out=held)
+        shape: list[float] = held.dot(self.law.weights).tolist()
+        return shape
+
+    @cached_property
+    def _plain(self) -> PlainLaw:
+        law = self.law
+        numbers = law.peak.tolist(), law.overhead.tolist(), law.offset.tolist(), law.growth.tolist()
+        low, high = self.bounds[:, -2:].tolist()
+        return PlainLaw(*numbers, low, high, bool(law.weights.any()))
+
+    def gradient(self, inputs: Array) -> Array:
+        law, columns = self.law, self.columns
+        seen = see(columns, self.encoding, self.bounds, len(law.peak) - 1, inputs)
+        times, odds = law.times(seen)
+        slower = law.slower(times)
+        # From the latency alone on the device, through the slower of both, to the time of each.
+        by_slower = np.exp(slower - np.logaddexp(slower, law.overhead[seen.device]))
+        by_times = by_slower[:, None] * np.exp(law.sharpness * (times - slower[:, None]))
+        by_odds = -by_times / (1 + np.exp(odds))
+        inside = _inside(seen.log_work, self.bounds[:, -2:])
+        by_work = by_times + by_odds * law.growth * inside
+        encoded = self.encoding.transform(inputs)
+        shaping = (by_odds @ law.weights.T) * _inside(encoded, self.bounds[:, :-2])
+        result = self.encoding.pull_back(inputs, shaping)
+        self._add_work(result, inputs, by_work)
+        if columns.utilization is not None:
+            busy = inputs[:, columns.utilization]
+            felt = law.contention / (1 - law.contention * seen.busy)
+            result[:, columns.utilization] += np.where((busy >= 0) & (busy <= 1), felt, 0.0)
+        return result
+
+    def _add_work(self, result: Array, inputs: Array, by_work: Array) -> None:
+        """Add what the logarithms of the work say of the columns that the work is the sum of."""
+        for side, places in enumerate(((self.columns.flops,), self.columns.traffic)):
+            work = inputs[:, places].sum(axis=1)
+            slope = np.where(work > 1, by_work[:, side] / np.maximum(work, 1.0), 0.0)
+            for place in places:
+                result[:, place] += slope
 
     def parts(self) -> Parts:
         numbers = asdict(self.law)

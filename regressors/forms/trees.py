@@ -1,11 +1,13 @@
 """An ensemble of decision trees: the sum of the leaves that an input falls into, whichever library grew them.
 
+Trees of a few dozen leaves are evaluated as tables of bits; forests of large ones by onnxruntime, or without it
+level by level.
+
 Inputs fit float32, so a threshold rounded down to float32 decides each of them as the library's own threshold does.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,14 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from medn.core.table import Array
+from medn.regressors.bit_trees import BitTrees, Nodes, is_worthwhile
 from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.onnx_bytes import INPUT, Graph
+from medn.regressors.onnx_session import Session, has_onnxruntime
 
 Tree = tuple[NDArray[np.int16], NDArray[np.float32], NDArray[np.int32]]
 """The nodes of one tree in preorder, so that a left child follows its parent: the feature asked for (-1 in a leaf), the
 threshold (in a leaf: its value), and the place of the right child (0 in a leaf)."""
 
 ROWS_AT_ONCE = 1024
-"""Without onnxruntime, rows are walked down the trees in blocks that stay in the cache."""
+"""Rows are walked down the trees in blocks that stay in the cache."""
 
 
 def rounded_down(thresholds: ArrayLike) -> NDArray[np.float32]:
@@ -93,13 +98,35 @@ class Trees(Form):
         return cls(np.concatenate(feature), np.concatenate(number), np.concatenate(right), roots, base, width)
 
     def log_latency(self, inputs: Array) -> Array:
-        if self._session is None:
-            return self.walk(inputs)
-        (sums,) = self._session.run(None, {"inputs": inputs.astype(np.float32)})
-        return np.asarray(self.base + sums[:, 0].astype(np.float64))
+        if self._bits is not None:
+            return self.base + self._bits.sums(inputs)
+        if self._session is not None:
+            return np.asarray(self.base + self._session.rows(inputs.astype(np.float32)).astype(np.float64))
+        return self.walk(inputs)
+
+    def one(self, row: Array) -> float:
+        if self._bits is not None:
+            return self.base + self._bits.one(row)
+        if self._session is not None:
+            return self.base + self._session.one(row)
+        return super().one(row)
+
+    # Both are made at the first prediction, so that loading stays fast.
+
+    @cached_property
+    def _bits(self) -> BitTrees | None:
+        return BitTrees(self.nodes) if is_worthwhile(self.nodes) else None
+
+    @cached_property
+    def _session(self) -> Session | None:
+        return Session(self.onnx_model()) if has_onnxruntime() else None
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        return Nodes(self.feature, self.number, self.right, self.roots)
 
     def walk(self, inputs: Array) -> Array:
-        """The same without onnxruntime, a level of all trees at a time."""
+        """The same by numpy alone and without a table, a level of all trees at a time."""
         sums = np.empty(len(inputs))
         for start in range(0, len(inputs), ROWS_AT_ONCE):
             sums[start : start + ROWS_AT_ONCE] = self._walk(inputs[start : start + ROWS_AT_ONCE])
@@ -119,63 +146,36 @@ class Trees(Form):
     @cached_property
     def _steps(self) -> tuple[NDArray[Any], ...]:
         """Children, features and thresholds by absolute place, with leaves that lead to themselves."""
-        places = np.arange(len(self.feature))
-        is_leaf = self.feature < 0
-        start = np.repeat(self.roots, np.diff([*self.roots, len(self.feature)]))
-        left = np.where(is_leaf, places, places + 1)
-        right = np.where(is_leaf, places, start + self.right)
-        return left, right, np.maximum(self.feature, 0), self.number
+        nodes, places = self.nodes, np.arange(len(self.feature))
+        left = np.where(nodes.is_leaf, places, places + 1)
+        return left, nodes.right_place, np.maximum(self.feature, 0), self.number
 
-    @cached_property
-    def _session(self) -> Any:
-        """None where there is no onnxruntime. Made at the first prediction, so that loading stays fast."""
-        if any(importlib.util.find_spec(package) is None for package in ("onnx", "onnxruntime")):
-            return None
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        return onnxruntime.InferenceSession(self._onnx_model(), options, providers=["CPUExecutionProvider"])
-
-    def _onnx_model(self) -> bytes:
-        import onnx
-        from onnx import helper
-
+    def onnx_model(self) -> bytes:
         left, right, feature, number = self._steps
-        is_leaf = self.feature < 0
-        sizes = np.diff([*self.roots, len(self.feature)])
-        trees = np.repeat(np.arange(len(sizes)), sizes)
-        start = np.repeat(self.roots, sizes)
+        is_leaf, trees = self.nodes.is_leaf, self.nodes.tree
+        start = self.roots[trees]
         places = np.arange(len(self.feature)) - start
-        node = helper.make_node(
+        graph = Graph(self.width)
+        sums = graph.step(
             "TreeEnsembleRegressor",
-            ["inputs"],
-            ["sums"],
+            INPUT,
             domain="ai.onnx.ml",
-            n_targets=1,
-            nodes_treeids=trees.tolist(),
-            nodes_nodeids=places.tolist(),
-            nodes_featureids=feature.tolist(),
-            nodes_modes=np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
-            nodes_values=np.where(is_leaf, 0, number).tolist(),
-            nodes_truenodeids=np.where(is_leaf, 0, left - start).tolist(),
-            nodes_falsenodeids=np.where(is_leaf, 0, right - start).tolist(),
-            target_treeids=trees[is_leaf].tolist(),
-            target_nodeids=places[is_leaf].tolist(),
-            target_ids=[0] * int(is_leaf.sum()),
-            target_weights=number[is_leaf].tolist(),
+            attributes={
+                "n_targets": 1,
+                "nodes_treeids": trees,
+                "nodes_nodeids": places,
+                "nodes_featureids": feature,
+                "nodes_modes": [b"LEAF" if leaf else b"BRANCH_LEQ" for leaf in is_leaf.tolist()],
+                "nodes_values": np.where(is_leaf, np.float32(0), number),
+                "nodes_truenodeids": np.where(is_leaf, 0, left - start),
+                "nodes_falsenodeids": np.where(is_leaf, 0, right - start),
+                "target_treeids": trees[is_leaf],
+                "target_nodeids": places[is_leaf],
+                "target_ids": np.zeros(int(is_leaf.sum()), dtype=np.int64),
+                "target_weights": number[is_leaf],
+            },
         )
-        graph = helper.make_graph(
-            [node],
-            "trees",
-            [helper.make_tensor_value_info("inputs", onnx.TensorProto.FLOAT, [None, self.width])],
-            [helper.make_tensor_value_info("sums", onnx.TensorProto.FLOAT, [None, 1])],
-        )
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-        serialized: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-        return serialized
+        return graph.model(sums)
 
     def parts(self) -> Parts:
         arrays = {name: getattr(self, name) for name in ("feature", "number", "right", "roots")}

@@ -26,6 +26,18 @@ class WeightedSum(Form):
             total += weight * form.log_latency(inputs)
         return total
 
+    def one(self, row: Array) -> float:
+        total = 0.0
+        for form, weight in zip(self.forms, self.weights, strict=True):
+            total += weight * form.one(row)
+        return total
+
+    def gradient(self, inputs: Array) -> Array:
+        total = np.zeros(inputs.shape)
+        for form, weight in zip(self.forms, self.weights, strict=True):
+            total += weight * form.gradient(inputs)
+        return total
+
     def parts(self) -> Parts:
         return Parts(self.form, {"weights": list(self.weights)}, inner=tuple(form.parts() for form in self.forms))
 

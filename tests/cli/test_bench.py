@@ -1,15 +1,21 @@
-"""`medn bench measure`: what it counts, and how it answers."""
+"""`medn bench`: what it counts, and how it answers."""
 
 from __future__ import annotations
 
+import itertools
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from medn.cli.main import run
 from medn.core.values import Samples, Visit
+from medn.pipeline import bench_predict as bench_predict_file
 from medn.pipeline.bench import timed_share
+from medn.pipeline.bench_predict import bench_predict
+from medn.pipeline.timing import call_seconds
 
 
 def visit(wall_s: float, samples: int, calls: int, elapsed_s: float) -> Visit:
@@ -56,3 +62,92 @@ def test_bench_refuses_in_one_sentence(
 def test_the_help_of_bench_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "measure", "--help"]) == 0
     assert "medn bench measure --device" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def told(bundle_path: Path) -> dict[str, Any]:
+    """What `medn bench predict` says of a made-up bundle."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench_predict_file, "LAYERS", 40)
+        patch.setattr(bench_predict_file, "SIZES", (1, 100, 1000))
+        patch.setattr(bench_predict_file, "NATIVE_SIZES", (1, 100))
+        # The other libraries take seconds to import.
+        patch.setattr(bench_predict_file, "NATIVE", dict(itertools.islice(bench_predict_file.NATIVE.items(), 1)))
+        result = bench_predict(bundle_path, seconds=0.1)
+    return {"result": result, "lines": {(line.what, line.kind, line.rows): line for line in result.lines}}
+
+
+def test_bench_predict_times_each_kind_and_all_together(told: dict[str, Any]) -> None:
+    asked = {(what, kind, rows) for what, kind, rows in told["lines"] if what == "predict"}
+    assert asked >= set(itertools.product(["predict"], ["linear", "activation"], [1, 100, 1000]))
+    assert asked >= {("predict", "mixed", 100), ("predict", "mixed", 1000)}
+
+
+def test_a_layer_asked_before_is_answered_faster(told: dict[str, Any]) -> None:
+    before, anew = (told["lines"][what, "linear", 1] for what in ("layer, asked before", "layer"))
+    assert before.us_per_row < anew.us_per_row
+
+
+def test_every_time_stands_beside_the_reference(told: dict[str, Any]) -> None:
+    for line in told["result"].lines:
+        if line.us_per_row is not None:
+            assert line.of_reference > 0
+            assert line.rows_per_second == pytest.approx(1e6 / line.us_per_row)
+    assert told["result"].reference_us > 0
+    assert 0 < told["result"].load_ms < told["result"].first_ms
+
+
+def test_other_libraries_are_compared_with_the_same_rows_by_medn(told: dict[str, Any]) -> None:
+    pytest.importorskip("lightgbm")
+    other = next(line for line in told["result"].lines if line.what.startswith("LightGBM") and line.rows == 100)
+    own = told["lines"]["predict", other.kind, 100]
+    assert other.against_medn == pytest.approx(other.us_per_row / own.us_per_row)
+
+
+def test_a_missing_library_is_named_with_its_extra(bundle_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_predict_file, "LAYERS", 20)
+    monkeypatch.setattr(bench_predict_file, "SIZES", (1,))
+    monkeypatch.setattr(bench_predict_file, "NATIVE", {"Some trees": ("no_such_package", None)})
+    line = bench_predict(bundle_path, seconds=0.01).lines[-1]
+    assert (line.what, line.us_per_row) == ("Some trees", None)
+    assert line.note == "needs no_such_package: pip install 'medn[train]'"
+
+
+def test_bench_predict_prints_a_table_and_json(
+    bundle_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_predict_file, "LAYERS", 20)
+    monkeypatch.setattr(bench_predict_file, "SIZES", (1, 10))
+    monkeypatch.setattr(bench_predict_file, "NATIVE", {})
+    assert run(["bench", "predict", str(bundle_path), "--time", "0.1"]) == 0
+    assert "layer, asked before" in capsys.readouterr().out
+    assert run(["bench", "predict", str(bundle_path), "--time", "0.1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"bundle", "device", "load_ms", "first_ms", "memory_bytes", "reference_us", "lines"} <= set(told)
+    assert {"what", "kind", "rows", "us_per_row", "rows_per_second", "of_reference"} <= set(told["lines"][0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [(["no/such.medn"], "no/such.medn"), (["BUNDLE", "--device", "lapotp"], "no device named 'lapotp'")],
+)
+def test_bench_predict_refuses_in_one_sentence(
+    arguments: list[str], sentence: str, bundle_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(bundle_path) if argument == "BUNDLE" else argument for argument in arguments]
+    assert run(["bench", "predict", *given]) != 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("took_s", [1e-5, 0.5])
+def test_the_time_of_a_call_is_the_usual_one(took_s: float) -> None:
+    now = 0.0
+
+    def call() -> None:
+        nonlocal now
+        now += took_s
+
+    assert call_seconds(call, lambda: now) == pytest.approx(took_s)

@@ -75,8 +75,7 @@ def test_trees_of_every_objective_are_exported(name: str, objective: str, train:
     assert fitted.export().predict(validation.inputs) == pytest.approx(fitted.predict(validation.inputs), rel=1e-5)
 
 
-def test_trees_without_onnxruntime_predict_the_same(grown: Fitted, train: Table) -> None:
-    pytest.importorskip("onnxruntime")
+def test_trees_are_walked_to_the_leaves_that_they_predict(grown: Fitted, train: Table) -> None:
     form = exported_trees(grown)
     inputs = np.vstack([at_thresholds(form, train), np.full((1, train.inputs.shape[1]), 3e38), 0 * train.inputs[:1]])
     assert form.walk(inputs) == pytest.approx(form.log_latency(inputs), abs=1e-5)
@@ -136,6 +135,15 @@ def test_distances_of_many_queries_are_those_of_each() -> None:
     nearest = Points(points).map(queries, lambda squared: squared.min(axis=1))
     expected = ((queries[:, None] - points) ** 2).sum(axis=2).min(axis=1)
     assert nearest == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["linear", "ridge", "nearest", "svr"])
+def test_one_row_of_a_formula_is_what_it_is_among_others(name: str, train: Table, held_out: Table) -> None:
+    family = regressors[name]
+    if family.missing():
+        pytest.skip(str(family.missing()))
+    form = family.fit(train, train, family.defaults, Effort(seconds=2.0)).export()
+    assert [form.one(row) for row in held_out.inputs[:20]] == pytest.approx(form.log_latency(held_out.inputs[:20]))
 
 
 def test_affine_never_falls_below_its_floor() -> None:

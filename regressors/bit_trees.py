@@ -1,0 +1,226 @@
+"""Decision trees as tables of bits: where an input lies among all thresholds of a feature says which leaves remain.
+
+Every leaf of a tree is a bit of a word. For each feature and each place between two of its thresholds the table holds
+the words of all trees, with the leaves cleared that such a value cannot reach. The bitwise AND of the rows that an
+input selects, one per feature, leaves one bit per tree: its leaf. There is no branch and no pointer to follow, so numpy
+alone is faster than an interpreter of trees, as long as the table is small.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.table import Array
+
+ROWS_AT_ONCE = 128
+WORK_PER_WORD = 100
+"""What it costs to look up the leaf of a word, in bytes of the table that could be read instead."""
+
+LARGEST_TABLE = 32_000_000
+"""Bytes. Beyond this a table is no longer a small thing to make and to keep in memory."""
+
+MOST_WORDS = 4
+"""Words per tree. The work grows with the leaves of a tree, that of walking down only with its depth."""
+
+# Multiplied by these, the bits of a word end up as different numbers in its highest bits; zero and bit 0 both as 0.
+DE_BRUIJN: dict[type[np.unsignedinteger[Any]], int] = {
+    np.uint8: 0x17,
+    np.uint16: 0x09AF,
+    np.uint32: 0x077CB531,
+    np.uint64: 0x03F79D71B4CB0A89,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Nodes of trees in preorder, one tree after the other; `right` counts from the start of the tree."""
+
+    feature: NDArray[Any]
+    """Below zero in a leaf."""
+    number: NDArray[Any]
+    """The threshold, or the value of the leaf."""
+    right: NDArray[Any]
+    roots: NDArray[Any]
+
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        return np.asarray(self.feature < 0)
+
+    @cached_property
+    def tree(self) -> NDArray[np.intp]:
+        """The tree of each node."""
+        return np.repeat(np.arange(len(self.roots)), np.diff([*self.roots, len(self.feature)]))
+
+    @cached_property
+    def right_place(self) -> NDArray[np.intp]:
+        """The place of the right child, or the own place of a leaf."""
+        return np.where(self.is_leaf, np.arange(len(self.feature)), self.roots[self.tree] + self.right)
+
+    @cached_property
+    def leaf(self) -> NDArray[np.intp]:
+        """How many leaves of the same tree come before each node."""
+        before: NDArray[np.intp] = np.cumsum(self.is_leaf) - self.is_leaf
+        return np.asarray(before - before[self.roots][self.tree])
+
+    @cached_property
+    def leaf_end(self) -> NDArray[np.intp]:
+        """The leaf behind the last one below each node, which is reached by always going right."""
+        last = self.right_place
+        while not np.array_equal(further := last[last], last):
+            last = further
+        return np.asarray(self.leaf[last] + 1)
+
+    @cached_property
+    def leaves(self) -> NDArray[np.intp]:
+        """How many leaves each tree has."""
+        return np.bincount(self.tree[self.is_leaf], minlength=len(self.roots))
+
+    @cached_property
+    def thresholds(self) -> dict[int, Array]:
+        """The different thresholds of each feature, in order."""
+        features = np.unique(self.feature[~self.is_leaf]).tolist()
+        return {feature: np.unique(self.number[self.feature == feature]).astype(np.float64) for feature in features}
+
+
+class Words:
+    """Which word and bit stands for each leaf. Bit 0 stays free, so that an empty word is nobody's leaf."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        used = len(nodes.thresholds)
+        self.dtype = min(DE_BRUIJN, key=lambda dtype: self._cost(nodes, dtype, used))
+        self.bits = np.iinfo(self.dtype).bits
+        counts = -(-nodes.leaves // (self.bits - 1))
+        self.first = np.cumsum(counts) - counts
+        """The first word of each tree."""
+        self.count = int(counts.sum())
+        self.most = int(counts.max())
+        """So many words has the largest tree."""
+        left = np.repeat(nodes.leaves, counts) - (np.arange(self.count) - np.repeat(self.first, counts)) * (
+            self.bits - 1
+        )
+        self.all_leaves = self.between(np.zeros_like(left), left)
+
+    @staticmethod
+    def _cost(nodes: Nodes, dtype: type[np.unsignedinteger[Any]], used: int) -> int:
+        words = int((-(-nodes.leaves // (np.iinfo(dtype).bits - 1))).sum())
+        return words * (used * np.dtype(dtype).itemsize + WORK_PER_WORD)
+
+    def between(self, begin: NDArray[np.intp], end: NDArray[np.intp]) -> NDArray[Any]:
+        """Words with the bits set of the leaves from begin to end that lie in them."""
+        one, most = np.uint64(1), self.bits - 1
+        low, high = (one << (np.clip(leaf, 0, most) + 1).astype(np.uint64) for leaf in (begin, end))
+        return np.asarray((high - low).astype(self.dtype))
+
+
+def is_worthwhile(nodes: Nodes) -> bool:
+    """Whether a table of bits is the fastest way to evaluate these trees."""
+    words = Words(nodes)
+    rows = sum(len(values) + 1 for values in nodes.thresholds.values())
+    table_bytes = rows * words.count * np.dtype(words.dtype).itemsize
+    return words.count <= MOST_WORDS * len(nodes.roots) and table_bytes <= LARGEST_TABLE
+
+
+class BitTrees:
+    """The sum of the leaves that an input falls into.
+
+    >>> stump = Nodes(np.array([0, -1, -1]), np.array([0.5, 10.0, 20.0]), np.array([2, 0, 0]), np.array([0]))
+    >>> BitTrees(stump).sums(np.array([[0.4], [0.5], [0.6]])).tolist()
+    [10.0, 10.0, 20.0]
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        words = Words(nodes)
+        self.thresholds = nodes.thresholds
+        sizes = np.array([len(values) + 1 for values in self.thresholds.values()], dtype=np.intp)
+        self.starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
+        self.ends: list[int] = (np.cumsum(sizes) - 1).tolist()
+        self.table = self._table(nodes, words, int(sizes.sum()))
+        self.factor = words.dtype(DE_BRUIJN[words.dtype])
+        self.shift = words.dtype(words.bits - int(words.bits).bit_length() + 1)
+        self.offsets = np.arange(words.count) * words.bits
+        self.values = self._values(nodes, words)
+        self.ones = np.ones(words.count)
+        self.constant = float(self.values.sum()) if not self.thresholds else 0.0
+
+    def _table(self, nodes: Nodes, words: Words, rows: int) -> NDArray[Any]:
+        left, right = (np.tile(words.all_leaves, (rows, 1)) for _ in range(2))
+        for (feature, thresholds), start, end in zip(self.thresholds.items(), self.starts, self.ends, strict=True):
+            own = np.flatnonzero(nodes.feature == feature)
+            place = start + np.searchsorted(thresholds, nodes.number[own])
+            begin, middle, after = nodes.leaf[own], nodes.leaf[nodes.right_place[own]], nodes.leaf_end[own]
+            first = words.first[nodes.tree[own]]
+            for word in range(words.most):
+                shift = word * (words.bits - 1)
+                # Above a threshold the left leaves are out of reach, up to it the right ones.
+                for table, row, low, high in ((left, place + 1, begin, middle), (right, place, middle, after)):
+                    bits = words.between(low - shift, high - shift)
+                    hit = np.flatnonzero(bits)
+                    np.bitwise_and.at(table.reshape(-1), row[hit] * words.count + first[hit] + word, ~bits[hit])
+            of_feature = slice(start, end + 1)
+            np.bitwise_and.accumulate(left[of_feature], axis=0, out=left[of_feature])
+            np.bitwise_and.accumulate(right[of_feature][::-1], axis=0, out=right[of_feature][::-1])
+        left &= right
+        return left
+
+    def _values(self, nodes: Nodes, words: Words) -> Array:
+        """The value of each leaf, where its bit leads to."""
+        bits = words.dtype(1) << np.arange(words.bits, dtype=words.dtype)
+        slots = (bits * self.factor >> self.shift).astype(np.intp)
+        leaf, tree = nodes.leaf[nodes.is_leaf], nodes.tree[nodes.is_leaf]
+        word, bit = np.divmod(leaf, words.bits - 1)
+        values = np.zeros(words.count * words.bits)
+        values[(words.first[tree] + word) * words.bits + slots[bit + 1]] = nodes.number[nodes.is_leaf]
+        return values
+
+    def one(self, row: Array) -> float:
+        if not self.thresholds:
+            return self.constant
+        chosen = list(map(bisect_left, repeat(self._in_a_row), self._asked(row.tolist()), self.starts, self.ends))
+        leaves = np.bitwise_and.reduce(self.table.take(chosen, 0), 0)
+        return float(self.values.take(self._places(leaves)).dot(self.ones))
+
+    def _places(self, leaves: NDArray[Any]) -> NDArray[np.intp]:
+        """Where the value of the one leaf of each word is; the words are used up."""
+        leaves *= self.factor
+        leaves >>= self.shift
+        places: NDArray[np.intp] = np.add(leaves, self.offsets, dtype=np.intp, casting="unsafe")
+        return places
+
+    @cached_property
+    def _in_a_row(self) -> list[float]:
+        """All thresholds in the order of the table, with a place for the row above the last one of each feature."""
+        return [number for values in self.thresholds.values() for number in (*values.tolist(), np.inf)]
+
+    @cached_property
+    def _asked(self) -> Callable[[list[float]], tuple[float, ...]]:
+        """Picks the features that are asked for out of a row."""
+        features = list(self.thresholds)
+        return itemgetter(*features) if len(features) > 1 else lambda numbers: (numbers[features[0]],)
+
+    def sums(self, inputs: Array) -> Array:
+        if not self.thresholds:
+            return np.full(len(inputs), self.constant)
+        chosen = np.empty((len(self.thresholds), len(inputs)), dtype=np.intp)
+        for place, (feature, thresholds) in enumerate(self.thresholds.items()):
+            np.add(np.searchsorted(thresholds, inputs[:, feature]), self.starts[place], out=chosen[place])
+        result = np.empty(len(inputs))
+        leaves, reached = (np.empty((ROWS_AT_ONCE, len(self.ones)), dtype=self.table.dtype) for _ in range(2))
+        for start in range(0, len(inputs), ROWS_AT_ONCE):
+            first, *others = chosen[:, start : start + ROWS_AT_ONCE]
+            left, right = leaves[: len(first)], reached[: len(first)]
+            # In the mode `clip` numpy writes straight into the array that is given.
+            self.table.take(first, axis=0, out=left, mode="clip")
+            for rows in others:
+                self.table.take(rows, axis=0, out=right, mode="clip")
+                np.bitwise_and(left, right, out=left)
+            result[start : start + ROWS_AT_ONCE] = self.values.take(self._places(left)).dot(self.ones)
+        return result
