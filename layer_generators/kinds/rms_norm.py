@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
-from medn.layer_generators.operation import Recognised, split_rows
+from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.rows import ROW_PARAMETERS, row_costs, row_shape
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class RmsNorm(LayerKind):
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         parameter_bytes = values.features * element_bytes
         return row_costs(values, OPERATIONS_PER_ELEMENT, parameter_bytes, batch_size, element_bytes)
+
+    def recognise(self, operation: Operation) -> Recognised | None:
+        source = operation.shape("input")
+        if operation.name != "aten.rms_norm" or not source or len(operation.attributes["normalized_shape"]) != 1:
+            return None
+        batch_size, rows, features = split_rows(source)
+        return Recognised({"features": features, "rows": rows}, batch_size)
 
     def recognise_module(self, module: torch.nn.Module, input_shapes: tuple[tuple[int, ...], ...]) -> Recognised | None:
         # Language models bring classes of their own for it; the name and the one weight vector tell them.

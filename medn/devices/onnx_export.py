@@ -45,7 +45,7 @@ def _export(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
     weights = sum(tensor.numel() * tensor.element_size() for tensor in (*module.parameters(), *module.buffers()))
     if weights > LARGEST_MODEL_BYTES:
         raise Unsupported(f"its weights take {weights / 2**30:.1f} GiB and an ONNX file holds at most 2 GiB")
-    with captured_prints(), warnings.catch_warnings(action="ignore"), _plain_attention():
+    with captured_prints(), warnings.catch_warnings(action="ignore"), plain_attention():
         try:
             return _export_traced(module, inputs)
         except Exception as error:  # an exporter fails with whatever error its innermost operator raised
@@ -107,7 +107,7 @@ def input_names(count: int) -> list[str]:
 
 
 @contextmanager
-def _plain_attention() -> Iterator[None]:
+def plain_attention() -> Iterator[None]:
     """Attention's fused fast path is one operator that no exporter knows."""
     import torch
 

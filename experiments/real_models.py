@@ -1,0 +1,156 @@
+"""Real architectures with random weights, for experiments and tests on whole models; nothing is downloaded.
+
+    pip install -c constraints.txt -e ".[models]"
+
+Weights have no data (they are on the meta device) wherever a model can be made without them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from medn.core.errors import MednError
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = dict[str, "torch.Tensor"]
+TOKENS = 128
+
+IMAGE_MODELS = (
+    *("beit_base_patch16_224", "botnet26t_256", "cait_s24_224", "coat_lite_tiny", "coatnet_0_rw_224", "convit_tiny"),
+    *("convmixer_768_32", "convnext_tiny", "crossvit_9_240", "cspresnet50", "davit_tiny", "deit_small_patch16_224"),
+    *("densenet121", "dla34", "dpn68", "edgenext_small", "efficientformer_l1", "efficientnet_b0", "efficientvit_b0"),
+    *("eva02_tiny_patch14_224", "fastvit_t8", "focalnet_tiny_srf", "gcvit_xxtiny", "ghostnet_100", "hardcorenas_a"),
+    *("hgnet_tiny", "hiera_tiny_224", "hrnet_w18_small", "inception_next_tiny", "inception_v3", "levit_128"),
+    *(
+        "mambaout_tiny",
+        "maxvit_tiny_tf_224",
+        "mixer_b16_224",
+        "mnasnet_100",
+        "mobilenetv2_100",
+        "mobilenetv3_large_100",
+    ),
+    *("mobileone_s1", "mobilevit_s", "mvitv2_tiny", "nest_tiny", "nf_resnet50", "pit_s_224", "poolformer_s12"),
+    *("pvt_v2_b0", "regnety_016", "repvgg_b0", "repvit_m1", "res2net50_26w_4s", "resnest26d", "resnet50"),
+    *("resnetv2_50", "rexnet_100", "seresnext50_32x4d", "sequencer2d_s", "swin_tiny_patch4_window7_224"),
+    *("swinv2_tiny_window8_256", "twins_svt_small", "vgg16", "vit_small_patch16_224"),
+)
+"""Sixty timm models, each of another family."""
+
+
+def _tokens(config: Any) -> Inputs:
+    import torch
+
+    return {"input_ids": torch.ones(1, TOKENS, dtype=torch.int64)}
+
+
+def _two_sequences(config: Any) -> Inputs:
+    import torch
+
+    return {**_tokens(config), "decoder_input_ids": torch.ones(1, TOKENS // 4, dtype=torch.int64)}
+
+
+def _image(config: Any) -> Inputs:
+    import torch
+
+    size = getattr(config, "image_size", 512)
+    return {"pixel_values": torch.empty(1, 3, size, size, device="meta")}
+
+
+def _image_and_text(config: Any) -> Inputs:
+    import torch
+
+    tokens = torch.ones(1, config.text_config.max_position_embeddings, dtype=torch.int64)
+    return {"input_ids": tokens, **_image(config.vision_config)}
+
+
+def _sound(config: Any) -> Inputs:
+    import torch
+
+    return {"input_values": torch.empty(1, 16_000, device="meta")}
+
+
+def _spectrum(config: Any) -> Inputs:
+    import torch
+
+    frames = torch.empty(1, config.num_mel_bins, 2 * config.max_source_positions, device="meta")
+    return {"input_features": frames, "decoder_input_ids": torch.ones(1, TOKENS // 4, dtype=torch.int64)}
+
+
+LANGUAGE_MODELS: Mapping[str, Callable[[Any], Inputs]] = {
+    "bert": _tokens,
+    "deberta-v2": _tokens,
+    "distilbert": _tokens,
+    "gpt2": _tokens,
+    "llama": _tokens,
+    "mamba": _tokens,
+    "mixtral": _tokens,
+    "qwen3": _tokens,
+    "bart": _two_sequences,
+    "t5": _two_sequences,
+    "vit": _image,
+    "segformer": _image,
+    "clip": _image_and_text,
+    "wav2vec2": _sound,
+    "whisper": _spectrum,
+}
+"""Fifteen configurations of transformers at their default sizes (Llama: 7B), by the name of the model type."""
+
+
+@cache
+def _declare_vision_operators() -> torch.library.Library | None:
+    """A torchvision built for GPUs does not import beside a torch for CPUs unless these two are declared.
+
+    They are declared for as long as the library that declares them is kept.
+    """
+    import torch
+
+    if importlib.util.find_spec("torchvision") is None or torch.version.cuda is not None:
+        return None
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def image_model(name: str, batch_size: int = 1) -> tuple[torch.nn.Module, Inputs]:
+    """A timm model with inputs of the size it is made for."""
+    _need("timm")
+    import timm
+    import torch
+
+    def make() -> torch.nn.Module:
+        model: torch.nn.Module = timm.create_model(name, pretrained=False)
+        return model
+
+    model = _without_data(make)
+    return model.eval(), {"x": torch.empty(batch_size, *model.pretrained_cfg["input_size"], device="meta")}  # type: ignore[index]
+
+
+def language_model(name: str, **settings: Any) -> tuple[torch.nn.Module, Inputs]:
+    """A model of transformers, by default at full size; `settings` change its configuration."""
+    _need("transformers")
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.for_model(name, **settings)
+    return _without_data(lambda: AutoModel.from_config(config)).eval(), LANGUAGE_MODELS[name](config)
+
+
+def _without_data(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    import torch
+
+    try:
+        with torch.device("meta"):
+            return make()
+    except (NotImplementedError, RuntimeError):  # some constructors compute with the weights they make
+        return make()
+
+
+def _need(library: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        raise MednError(f"{library} is not installed; install medn with the extra 'models'")
+    _declare_vision_operators()

@@ -1,0 +1,36 @@
+"""The one way in: a torch module or an ONNX file becomes a captured model."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medn.capture.values import CapturedModel
+from medn.core.errors import MednError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def capture(
+    model: torch.nn.Module | str | Path, example_inputs: Any = None, batch_size: int | None = None
+) -> CapturedModel:
+    """The layers of a model in order, with what flows between them, at no more cost than the model's shapes ask for.
+
+    `example_inputs` of a module: a tensor, a sequence of arguments or a mapping of keyword arguments, on any device;
+    tensors on the meta device will do. Of an ONNX file: the same, or shapes by input name, needed only where the
+    file leaves sizes open. `batch_size` replaces the first axis of the inputs.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise UsageError(f"batch_size: must be at least 1 (got {batch_size})")
+    needed = "onnx" if isinstance(model, (str, Path)) else "torch"
+    if importlib.util.find_spec(needed) is None:
+        raise MednError(f"capturing this model needs {needed}: pip install 'medn[train]'")
+    if isinstance(model, (str, Path)):
+        from medn.capture.onnx_capture import capture_onnx
+
+        return capture_onnx(Path(model), example_inputs, batch_size)
+    from medn.capture.torch_capture import capture_module
+
+    return capture_module(model, example_inputs, batch_size)

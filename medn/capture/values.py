@@ -1,0 +1,194 @@
+"""What a captured model is: its layers in order, and which of them feed which with how many bytes.
+
+Values only: a captured model is saved, loaded and read without torch or onnx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from medn.core.errors import UsageError
+from medn.core.values import Layer
+from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.operation import Shape
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
+
+
+def short_dtype(name: str) -> str:
+    """The name a data type has in medn; integers and rarer types keep the name numpy and torch give them."""
+    return SHORT_DTYPES.get(name, name)
+
+
+def input_index(position: int) -> int:
+    """How a model's input is named where layers are named by their index: below 0, the first input is -1."""
+    return -1 - position
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor that goes into the model or comes out of it, its shape with the batch."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    size_bytes: int
+    producers: tuple[int, ...] = ()
+    """Of an output: the layers it comes from."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What one layer hands to another: the bytes that would cross if the two were on different devices."""
+
+    source: int
+    """The index of a layer, or of a model input (see `input_index`)."""
+    target: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class CapturedLayer:
+    """One operator of the model that does work, as a layer of a kind where a kind knows it."""
+
+    name: str
+    """The path of the module that called it; of an ONNX file, the name of the node."""
+    operator: str
+    layer: Layer | None
+    """None where no kind knows the operator; then FLOPs and bytes are estimates from its tensors."""
+    batch_size: int
+    dtype: str
+    flops: int
+    moved_bytes: int
+    """Everything read and written, parameters included."""
+    parameter_bytes: int
+    """Parameters and buffers it refers to."""
+    output_bytes: int
+    inputs: tuple[int, ...] = ()
+    """The layers (or model inputs, see `input_index`) whose outputs it reads."""
+    input_bytes: tuple[int, ...] = ()
+    """How many bytes it reads from each of them."""
+
+
+@dataclass(frozen=True)
+class UnknownOperator:
+    """An operator that no layer kind knows, and its share of the whole model's work."""
+
+    operator: str
+    count: int
+    flops_share: float
+    bytes_share: float
+
+
+@dataclass(frozen=True)
+class CapturedModel:
+    """The layers of a model in the order they run."""
+
+    layers: tuple[CapturedLayer, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    parameter_bytes: int
+    batch_size: int
+    how: str
+    """Which way of capturing succeeded."""
+    guesses: int = 0
+    """How often the model's code asked for a value that only a real run would know, and was answered with a guess."""
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        return tuple(
+            Edge(source, target, size_bytes)
+            for target, layer in enumerate(self.layers)
+            for source, size_bytes in zip(layer.inputs, layer.input_bytes, strict=True)
+        )
+
+    @property
+    def flops(self) -> int:
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(layer.moved_bytes for layer in self.layers)
+
+    @property
+    def unknown_flops_share(self) -> float:
+        return sum((each.flops_share for each in self.unknown_operators), 0.0)
+
+    @property
+    def unknown_bytes_share(self) -> float:
+        return sum((each.bytes_share for each in self.unknown_operators), 0.0)
+
+    @cached_property
+    def unknown_operators(self) -> tuple[UnknownOperator, ...]:
+        """The operators without a kind, those that move most first."""
+        by_name: dict[str, list[CapturedLayer]] = {}
+        for layer in self.layers:
+            if layer.layer is None:
+                by_name.setdefault(layer.operator, []).append(layer)
+        # A model without any work has no shares to speak of.
+        flops, moved = max(self.flops, 1), max(self.moved_bytes, 1)
+        found = [
+            UnknownOperator(
+                operator,
+                len(calls),
+                sum(call.flops for call in calls) / flops,
+                sum(call.moved_bytes for call in calls) / moved,
+            )
+            for operator, calls in by_name.items()
+        ]
+        return tuple(sorted(found, key=lambda each: -each.bytes_share))
+
+    def save(self, path: str | Path) -> None:
+        Path(path).write_bytes(_file_adapter().dump_json(_File(model=self)))
+
+
+@dataclass(frozen=True)
+class _File:
+    model: CapturedModel
+    version: Literal[1] = 1
+
+
+def load_captured(path: str | Path) -> CapturedModel:
+    """A captured model as `CapturedModel.save` wrote it, every layer of it checked again."""
+    from pydantic import ValidationError
+
+    try:
+        model = _file_adapter().validate_json(Path(path).read_bytes()).model
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(f"{path}: not a captured model of this version: {place}: {first['msg']}") from None
+    for mistake in _mistakes(model):
+        raise UsageError(f"{path}: not a captured model: {mistake}")
+    return model
+
+
+def _mistakes(model: CapturedModel) -> Iterator[str]:
+    for index, captured in enumerate(model.layers):
+        if any(not -len(model.inputs) <= source < index for source in captured.inputs):
+            yield f"layers.{index}.inputs: must be earlier layers or model inputs (got {list(captured.inputs)})"
+        if len(captured.inputs) != len(captured.input_bytes):
+            yield f"layers.{index}.input_bytes: must be as many as inputs"
+        if captured.layer is not None:
+            try:
+                checked = layer_kinds[captured.layer.kind].layer(**captured.layer.values)
+            except UsageError as error:
+                yield f"layers.{index}.layer: {error}"
+            else:
+                if checked != captured.layer:
+                    yield f"layers.{index}.layer: must say every parameter of {checked}"
+
+
+def _file_adapter() -> TypeAdapter[_File]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_File)
