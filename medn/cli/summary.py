@@ -64,6 +64,8 @@ def write_summary(found: RunSummary, store: Store, *, verbose: bool = False) -> 
 
 
 def _overview(found: RunSummary, store: Store) -> Row:
+    from medn.core.environment import environment_words
+
     noise = found.idle_noise
     return {
         "points": found.points,
@@ -96,13 +98,3 @@ def _kind_row(kind: KindSummary) -> Row:
 def _noise(floor: NoiseFloor | None) -> Row:
     found = asdict(floor) if floor else {}
     return {"noise median": percent(found.get("median")), "noise mean": percent(found.get("mean"))}
-
-
-def environment_words(manifest: dict[str, Any]) -> str:
-    """A machine in one line; for imported rows, the table they came from."""
-    if "source" in manifest:
-        return f"imported from {manifest['source']}"
-    cpu = manifest["cpu"]
-    libraries = [f"{name} {version}" for name, version in manifest["libraries"].items()]
-    cores = f"{cpu['usable_cores']} core" + ("s" if cpu["usable_cores"] != 1 else "")
-    return ", ".join([cpu["model"] or "unknown CPU", cores, *libraries])

@@ -1,35 +1,7 @@
-"""Numbers as people read them; inside medn they stay plain seconds and shares."""
+"""Numbers as people read them, under the name that verbs know them by."""
 
 from __future__ import annotations
 
+from medn.core.units import bytes_words, duration_words, latency_words, percent
 
-def latency_words(seconds: float) -> str:
-    """Three digits and the unit that fits.
-
-    >>> latency_words(0.001234), latency_words(2.5e-5)
-    ('1.23 ms', '25 us')
-    """
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= 0.9995 * scale:  # what rounds up to 1000 belongs to the larger unit
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def duration_words(seconds: float) -> str:
-    """How long something takes, no finer than one cares to know.
-
-    >>> duration_words(42.3), duration_words(600), duration_words(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def percent(share: float | None) -> str | None:
-    """A share with as many digits as matter; nothing where it is not known.
-
-    >>> percent(0.0173)
-    '1.7 %'
-    """
-    return None if share is None else f"{share:.1%}".replace("%", " %")
+__all__ = ["bytes_words", "duration_words", "latency_words", "percent"]

@@ -87,6 +87,16 @@ def differences(here: Manifest, run: Manifest) -> list[str]:
     ]
 
 
+def environment_words(manifest: Mapping[str, Any]) -> str:
+    """A machine in one line; for imported rows, the table they came from."""
+    if "source" in manifest:
+        return f"imported from {manifest['source']}"
+    cpu = manifest["cpu"]
+    libraries = [f"{name} {version}" for name, version in manifest["libraries"].items()]
+    cores = f"{cpu['usable_cores']} core" + ("s" if cpu["usable_cores"] != 1 else "")
+    return ", ".join([cpu["model"] or "unknown CPU", cores, *libraries])
+
+
 def usable_cores() -> int:
     """Logical cores this process may run on; a container or `taskset` leaves fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):

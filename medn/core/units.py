@@ -1,0 +1,59 @@
+"""Numbers as people read them; inside medn they stay plain seconds and shares."""
+
+from __future__ import annotations
+
+
+def latency_words(seconds: float) -> str:
+    """Three digits and the unit that fits.
+
+    >>> latency_words(0.001234), latency_words(2.5e-5)
+    ('1.23 ms', '25 us')
+    """
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= 0.9995 * scale:  # what rounds up to 1000 belongs to the larger unit
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def duration_words(seconds: float) -> str:
+    """How long something takes, no finer than one cares to know.
+
+    >>> duration_words(42.3), duration_words(600), duration_words(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def percent(share: float | None) -> str | None:
+    """A share with as many digits as matter; nothing where it is not known.
+
+    >>> percent(0.0173)
+    '1.7 %'
+    """
+    return None if share is None else f"{share:.1%}".replace("%", " %")
+
+
+def bytes_words(size: float) -> str:
+    """Three digits and the unit that fits, by thousands.
+
+    >>> bytes_words(512), bytes_words(154_461), bytes_words(12e6)
+    ('512 B', '154 kB', '12 MB')
+    """
+    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= 0.9995 * scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def number_words(value: float) -> str:
+    """Three digits, thousands and millions by their letter.
+
+    >>> number_words(56), number_words(1024), number_words(292_000), number_words(1.55e6)
+    ('56', '1024', '292k', '1.55M')
+    """
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= max(scale, 1e4):
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,181 @@
+"""Two runs side by side: what was chosen in each, kind by kind, and what only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medn.core.units import bytes_words, percent
+from medn.pipeline.leaderboard import Leaderboard, load_leaderboard
+from medn.report.board import Row, chosen_rows
+from medn.report.drawing import Picture, dumbbells
+from medn.report.page import render
+from medn.report.tables import Cell, Column, Line, PageTable, Words, cell, leaderboard_table, number
+from medn.report.words import joined
+
+SAME = 0.02
+"""Means that differ by less than this share are called the same."""
+
+QUANTITIES: Mapping[str, tuple[str, str, Words]] = {
+    "mape": ("error", "mean relative error on layers not seen", percent),
+    "us_1": ("us", "microseconds for one prediction", number(3)),
+    "bytes": ("size", "of the deployed form", bytes_words),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The chosen candidates of one kind in both runs; None where a run has none."""
+
+    name: str
+    first: Row | None
+    second: Row | None
+
+    def difference(self, quantity: str) -> float | None:
+        """Second less first, relative to the first but for errors, which are shares already."""
+        if self.first is None or self.second is None or self.first[quantity] in (None, 0):
+            return None
+        before, after = float(self.first[quantity]), float(self.second[quantity])
+        return after - before if quantity == "mape" else after / before - 1
+
+    def as_json(self) -> dict[str, Any]:
+        def side(row: Row | None) -> dict[str, Any] | None:
+            return {"candidate": row["candidate"], **{name: row[name] for name in QUANTITIES}} if row else None
+
+        differences = {name: self.difference(name) for name in QUANTITIES}
+        return {"kind": self.name, "a": side(self.first), "b": side(self.second), "difference": differences}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    names: tuple[str, str]
+    boards: tuple[Leaderboard, Leaderboard]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def common(self) -> list[Pair]:
+        return [pair for pair in self.pairs if pair.first and pair.second]
+
+    @property
+    def lonely(self) -> list[Pair]:
+        """Kinds that only one of the runs has."""
+        return [pair for pair in self.pairs if not (pair.first and pair.second)]
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    boards = load_leaderboard(first), load_leaderboard(second)
+    names = first.resolve().name, second.resolve().name
+    if names[0] == names[1]:
+        names = str(first), str(second)
+    sides = [_by_name(board, _one_device_each(boards)) for board in boards]
+    kinds = sorted({*sides[0], *sides[1]})
+    return Comparison(names, boards, tuple(Pair(name, sides[0].get(name), sides[1].get(name)) for name in kinds))
+
+
+def _one_device_each(boards: Sequence[Leaderboard]) -> bool:
+    """Then kinds are compared though the devices may differ: how two devices compare is a question people ask."""
+    return all(len({row["device"] for row in board.rows}) == 1 for board in boards)
+
+
+def _by_name(board: Leaderboard, kind_alone: bool) -> dict[str, Row]:
+    return {row["kind"] if kind_alone else f"{row['kind']} on {row['device']}": row for row in chosen_rows(board)}
+
+
+def signed(quantity: str, difference: float | None) -> str | None:
+    """A difference with its sign: errors in percentage points, costs in per cent of the first."""
+    if difference is None:
+        return None
+    return f"{difference * 100:+.1f} points" if quantity == "mape" else f"{difference * 100:+.0f} %"
+
+
+def comparison_words(found: Comparison) -> list[str]:
+    """The comparison in sentences."""
+    first, second = found.names
+    if not found.common:
+        return [f"{first} and {second} have no layer kind in common.", *_lonely_words(found)]
+    told = []
+    for quantity, more, less, what in (
+        ("mape", "larger", "smaller", "error"),
+        ("us_1", "slower", "faster", "prediction"),
+        ("bytes", "larger", "smaller", "size"),
+    ):
+        means = [
+            sum(float(row[quantity]) for pair in found.common if (row := getattr(pair, side))) / len(found.common)
+            for side in ("first", "second")
+        ]
+        words = QUANTITIES[quantity][2]
+        unit = " us" if quantity == "us_1" else ""
+        change = means[1] / means[0] - 1 if means[0] else 0.0
+        verdict = (
+            "about the same" if abs(change) < SAME else f"{abs(change) * 100:.0f} % {more if change > 0 else less}"
+        )
+        told.append(f"{what} {words(means[0])}{unit} and {words(means[1])}{unit} ({verdict})")
+    kinds = f"{len(found.common)} common layer kind" + ("" if len(found.common) == 1 else "s")
+    return [f"Means over the {kinds}, {first} first, {second} second: {joined(told)}.", *_lonely_words(found)]
+
+
+def _lonely_words(found: Comparison) -> list[str]:
+    told = []
+    for place, name in enumerate(found.names):
+        only = [pair.name for pair in found.lonely if (pair.second, pair.first)[place] is None]
+        told += [f"Only {name} has {joined(only)}."] if only else []
+    return told
+
+
+def comparison_page(found: Comparison) -> str:
+    return render(
+        "compare.html",
+        {
+            "title": f"medn comparison: {found.names[0]} and {found.names[1]}",
+            "names": found.names,
+            "summary": comparison_words(found),
+            "pairs": _pairs_table(found),
+            "pictures": list(_pictures(found)),
+            "leaderboards": [
+                (name, leaderboard_table(board.rows, {})) for name, board in zip(found.names, found.boards, strict=True)
+            ],
+        },
+    )
+
+
+def _pairs_table(found: Comparison) -> PageTable:
+    columns = [Column(heading, is_number=False) for heading in ("kind", "A", "B")]
+    for heading, about, _ in QUANTITIES.values():
+        columns += [Column(f"{heading} A", about), Column(f"{heading} B", about), Column("B less A")]
+    lines = []
+    for pair in found.pairs:
+        sides = (pair.first, pair.second)
+        cells = [Cell(pair.name, pair.name)]
+        cells += [Cell(side["candidate"], side["candidate"]) if side else Cell("-") for side in sides]
+        for quantity, (_, _, words) in QUANTITIES.items():
+            cells += [cell(side[quantity] if side else None, words) for side in sides]
+            difference = pair.difference(quantity)
+            cells.append(Cell(signed(quantity, difference) or "-", difference))
+        lines.append(Line(cells))
+    return PageTable("The chosen predictors of both runs", columns, lines)
+
+
+def _pictures(found: Comparison) -> list[Picture]:
+    names = [pair.name for pair in found.common]
+    units: dict[str, Callable[[float], str]] = {
+        "mape": lambda share: f"{share * 100:.3g} %",
+        "us_1": lambda us: f"{us:.3g} us",
+        "bytes": bytes_words,
+    }
+    titles = {"mape": "Mean error", "us_1": "Time of one prediction", "bytes": "Size"}
+    return [
+        dumbbells(
+            titles[quantity],
+            f"{QUANTITIES[quantity][1].capitalize()}; left is better.",
+            names,
+            (
+                [pair.first[quantity] for pair in found.common if pair.first],
+                [pair.second[quantity] for pair in found.common if pair.second],
+            ),
+            ("A", "B"),
+            units[quantity],
+        )
+        for quantity in (QUANTITIES if names else ())
+    ]

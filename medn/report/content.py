@@ -1,0 +1,165 @@
+"""What a report says, as numbers: everything the words and pictures are made from, and no drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.intervals import calibrate
+from medn.core.splits import Split
+from medn.core.store import JOURNAL_NAME
+from medn.core.table import Array, Table
+from medn.pipeline.bundling import ROOFLINE
+from medn.pipeline.candidates import Candidate, load_candidates
+from medn.pipeline.evaluation import Evaluated, evaluate_run
+from medn.pipeline.leaderboard import Leaderboard, load_leaderboard
+from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.selecting import CHOSEN_FOLDER
+from medn.pipeline.tables import KindTable
+from medn.pipeline.train import candidates_root
+from medn.report.board import Row, rows_of
+from medn.report.deployed import Deployed
+from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
+from medn.report.history import tuning_history
+from medn.report.staircase import Staircase, staircases
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""At which intervals are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class KindContent:
+    """One kind on one device: what was measured, what was chosen, how well it predicts layers it has not seen."""
+
+    device: str
+    kind: str
+    source: KindTable
+    candidate: Candidate
+    rows: tuple[Row, ...]
+    """Of the leaderboard, the smallest error first."""
+    calibration_rows: int
+    test: Table
+    predicted_s: Array
+    importances: tuple[Importance, ...]
+    heat: HeatMap | None
+    staircases: tuple[Staircase, ...]
+    reliability: tuple[tuple[float, float], ...]
+    """Promised level of an interval, and the share of test rows it covered."""
+    histories: Mapping[str, tuple[float, ...]]
+    """By regressor: the best validation error after each trial."""
+
+    @property
+    def row(self) -> Row:
+        """Of the chosen candidate."""
+        return next(row for row in self.rows if row["chosen"])
+
+    @property
+    def points(self) -> int:
+        return len(self.source.table)
+
+    @property
+    def layers(self) -> int:
+        return len(np.unique(self.source.table.groups))
+
+    def doubt(self, level: float) -> float:
+        """How far the share of covered rows may be from its promise by the luck of both draws of rows."""
+        return 2 * math.sqrt(level * (1 - level) * (1 / len(self.test) + 1 / (self.calibration_rows + 2)))
+
+    @cached_property
+    def errors(self) -> Array:
+        """Of test rows, with their sign: predicted / measured - 1."""
+        return self.predicted_s / self.test.latency_s - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    run: str
+    folder: Path
+    board: Leaderboard
+    kinds: tuple[KindContent, ...]
+    environments: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def devices(self) -> list[str]:
+        return sorted({kind.device for kind in self.kinds})
+
+
+def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
+    """Everything about a run that a report shows; `by` are the two parameters of the heat maps."""
+    board = load_leaderboard(folder)
+    split = Split.parse(board.split)
+    chosen = {(each.device, each.kind): each for each in load_candidates(folder / CHOSEN_FOLDER)}
+    kinds = [
+        _kind_content(each, chosen[each.device, each.kind], board, candidates_root(folder, split), by)
+        for each in evaluate_run(folder, split=split, seed=board.seed)
+        if (each.device, each.kind) in chosen
+    ]
+    if not kinds:
+        raise StoreError(f"{folder} has nothing chosen. Choose with: medn select {folder}")
+    if by and not any(kind.heat for kind in kinds):
+        known = {name for kind in kinds for name in kind.test.schema.numeric}
+        wrong = [unknown("numeric input", name, known) for name in by if name not in known]
+        raise UsageError(f"--by: {wrong[0] if wrong else f'no kind has both {by[0]} and {by[1]}'}")
+    return Content(folder.resolve().name, folder, board, tuple(kinds), _environments(folder))
+
+
+def _kind_content(
+    evaluated: Evaluated, candidate: Candidate, board: Leaderboard, root: Path, by: tuple[str, str] | None
+) -> KindContent:
+    roofline = evaluated.candidates.get(ROOFLINE)
+    prepared, deployed = evaluated.prepared, Deployed.of(candidate, roofline.form if roofline else None)
+    rows = rows_of(board, evaluated.device, evaluated.kind)
+    if candidate.regressor not in [row["candidate"] for row in rows if row["chosen"]]:
+        raise StoreError(f"the leaderboard does not belong to what was chosen for {candidate.kind}: medn select RUN")
+    if candidate.schema != prepared.test.schema:
+        raise StoreError(f"{candidate.kind} was measured anew since it was trained: medn train RUN")
+    predicted_s = deployed.predict(prepared.test.inputs)
+    found = importances(deployed.predict, prepared.test)
+    names = by if by and set(by) <= set(prepared.test.schema.numeric) else None
+    if by is None:
+        names = heat_map_names(candidate.kind, prepared.test, found)
+    # Rows that nothing was learned from or chosen by: the calibration rows only set how wide intervals are.
+    unseen = prepared.source.table.take(np.concatenate([prepared.parts.calibration, prepared.parts.test]))
+    histories = {name: tuning_history(root, each) for name, each in evaluated.candidates.items()}
+    return KindContent(
+        device=evaluated.device,
+        kind=evaluated.kind,
+        source=prepared.source,
+        candidate=candidate,
+        rows=rows,
+        calibration_rows=len(prepared.calibration),
+        test=prepared.test,
+        predicted_s=predicted_s,
+        importances=found,
+        heat=heat_map(unseen, deployed.predict(unseen.inputs), names) if names else None,
+        staircases=staircases(deployed, prepared.source.table),
+        reliability=_reliability(deployed, prepared.calibration, prepared.test),
+        histories={name: history for name, history in histories.items() if history},
+    )
+
+
+def _reliability(deployed: Deployed, calibration: Table, test: Table) -> tuple[tuple[float, float], ...]:
+    """Intervals of several levels, each calibrated as the deployed one is, tried on the test rows."""
+    (known_s, known_away), (asked_s, asked_away) = (
+        (deployed.predict(part.inputs), deployed.range.distance(part.inputs)) for part in (calibration, test)
+    )
+    found = []
+    for level in LEVELS:
+        interval = calibrate(deployed.interval.spread, known_s, calibration.latency_s, known_away, level)
+        found.append((level, interval.coverage(asked_s, test.latency_s, asked_away).covered))
+    return tuple(found)
+
+
+def _environments(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The machines the run was measured on; none where only tables were kept."""
+    if not (folder / JOURNAL_NAME).is_file():
+        return {}
+    with RunFolder(folder).store(must_exist=True) as store:
+        return store.environments()

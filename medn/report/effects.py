@@ -1,0 +1,111 @@
+"""Which inputs move the predictions of a kind, and over which parameters they err."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.intervals import log_errors
+from medn.core.ranges import Predict
+from medn.core.table import Array, Table
+from medn.core.units import number_words
+from medn.core.values import CONDITION_COLUMNS
+from medn.layer_generators.kind import layer_kinds
+
+REPEATS = 2
+MOST_ROWS = 200
+"""Enough rows to see which inputs matter."""
+
+ROWS_PER_CELL = 4
+FEWEST_IN_CELL = 2
+MOST_BINS = 6
+SAME_ORDER = 0.9
+"""Two parameters whose ranks agree more than this show the same thing twice."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much worse predictions become when one input is shuffled among the rows."""
+
+    name: str
+    growth: float
+    """Of the typical relative error."""
+
+
+def importances(predict: Predict, table: Table, seed: int = 0) -> tuple[Importance, ...]:
+    """Every input, the most important first."""
+    random = np.random.default_rng(seed)
+    rows = random.permutation(len(table))[:MOST_ROWS]
+    inputs, measured_s = table.inputs[rows], table.latency_s[rows]
+
+    def typical_error(changed: Array) -> float:
+        return float(np.expm1(log_errors(predict(changed), measured_s).mean()))
+
+    usual = typical_error(inputs)
+    found = []
+    for column, name in enumerate(table.schema.names):
+        errors = []
+        for _ in range(REPEATS):
+            shuffled = inputs.copy()
+            shuffled[:, column] = random.permutation(shuffled[:, column])
+            errors.append(typical_error(shuffled))
+        found.append(Importance(name, float(np.mean(errors)) - usual))
+    return tuple(sorted(found, key=lambda each: -each.growth))
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """The usual error, with its sign, over two parameters; NaN where too few rows were tested."""
+
+    names: tuple[str, str]
+    labels: tuple[tuple[str, ...], tuple[str, ...]]
+    errors: Array
+    """predicted / measured - 1: rows follow the first parameter, columns the second."""
+    counts: NDArray[np.int_]
+
+
+def heat_map(table: Table, predicted_s: Array, names: tuple[str, str]) -> HeatMap:
+    bins = int(np.clip(np.sqrt(len(table) / ROWS_PER_CELL), 2, MOST_BINS))
+    (first, first_labels), (second, second_labels) = (binned(table.column(name), bins) for name in names)
+    errors = predicted_s / table.latency_s - 1
+    shape = (len(first_labels), len(second_labels))
+    medians, counts = np.full(shape, np.nan), np.zeros(shape, dtype=int)
+    for cell in np.ndindex(shape):
+        inside = (first == cell[0]) & (second == cell[1])
+        counts[cell] = inside.sum()
+        if counts[cell] >= FEWEST_IN_CELL:
+            medians[cell] = np.median(errors[inside])
+    return HeatMap(names, (first_labels, second_labels), medians, counts)
+
+
+def binned(values: Array, most: int) -> tuple[NDArray[np.int_], tuple[str, ...]]:
+    """The bin of each value, bins holding about as many rows each, and the name of each bin.
+
+    >>> binned(np.array([1.0, 2.0, 3.0, 50.0]), 2)[1]
+    ('1-2', '3-50')
+    """
+    starts = np.unique(values)
+    if len(starts) > most:
+        starts = np.unique(np.quantile(values, np.arange(most) / most, method="higher"))
+    places = np.searchsorted(starts, values, side="right") - 1
+    ends = [(values[places == place].min(), values[places == place].max()) for place in range(len(starts))]
+    labels = tuple(
+        number_words(low) if low == high else f"{number_words(low)}-{number_words(high)}" for low, high in ends
+    )
+    return places, labels
+
+
+def heat_map_names(kind: str, table: Table, found: Sequence[Importance]) -> tuple[str, str] | None:
+    """The two numbers of a layer that matter most and do not rise and fall together; None where there are not two."""
+    asked = {parameter.name for parameter in layer_kinds[kind].parameters if parameter.type is int}
+    asked |= set(CONDITION_COLUMNS)
+    numeric = [each.name for each in found if each.name in asked and each.name in table.schema.numeric]
+    varying = [name for name in numeric if len(np.unique(table.column(name))) > 1]
+    for second in varying[1:]:
+        first_ranks, second_ranks = (table.column(name).argsort().argsort() for name in (varying[0], second))
+        if abs(np.corrcoef(first_ranks, second_ranks)[0, 1]) < SAME_ORDER:
+            return varying[0], second
+    return None

@@ -1,0 +1,126 @@
+"""Latency staircases: what a typical layer would take while one of its sizes goes through all that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import ConfigError
+from medn.core.table import Array, Table, as_inputs
+from medn.core.values import Condition, Scalar
+from medn.layer_generators.kind import layer_kinds
+from medn.pipeline.candidates import Candidate
+from medn.pipeline.inputs import InputChoice, input_columns
+from medn.report.deployed import Deployed
+
+STEPS = 256
+MOST = 2
+FEWEST_VALUES = 8
+NEAR = 0.1
+"""A measured layer is like the typical one if no other number differs by a larger share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Staircase:
+    parameter: str
+    layer: Mapping[str, Scalar]
+    """The other parameters and the condition."""
+    values: Array
+    predicted_s: Array
+    low_s: Array
+    high_s: Array
+    near_values: Array
+    near_s: Array
+    """Measured layers that differ little from this one in anything else."""
+
+
+def staircases(deployed: Deployed, table: Table) -> tuple[Staircase, ...]:
+    """For the sizes whose tiles matter, else for those that vary most; none where the inputs do not tell the layer."""
+    kind = layer_kinds[deployed.candidate.kind]
+    whole = [parameter.name for parameter in kind.parameters if parameter.type is int]
+    sizes = [name for name in whole if name in table.schema.names]
+    sizes = [name for name in sizes if len(np.unique(table.column(name))) >= FEWEST_VALUES]
+    sizes.sort(key=lambda name: (name not in kind.tiled, -float(np.ptp(np.log1p(table.column(name))))))
+    place = _typical_place(table)
+    layer = _layer(deployed.candidate, _row(table, place))
+    if layer is None:
+        return ()
+    found = (_staircase(deployed, table, place, layer, name) for name in sizes[:MOST])
+    return tuple(each for each in found if each)
+
+
+def _staircase(
+    deployed: Deployed, table: Table, place: int, layer: Mapping[str, Scalar], parameter: str
+) -> Staircase | None:
+    kind, measured = deployed.candidate.kind, table.column(parameter)
+    steps = np.unique(np.round(np.linspace(measured.min(), measured.max(), STEPS + 1))).astype(int)
+    values = np.array([value for value in steps if _is_possible(kind, {**layer, parameter: int(value)})])
+    if len(values) < FEWEST_VALUES:
+        return None
+    columns = {name: np.full(len(values), value) for name, value in layer.items()} | {parameter: values}
+    asked = input_columns(kind, columns, InputChoice.from_config(deployed.candidate.inputs))
+    # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
+    inputs = as_inputs({**_row(table, place), **asked}, table.schema)
+    predicted_s = deployed.predict(inputs)
+    near = _near(table, place, [name for name in layer if name != parameter])
+    return Staircase(
+        parameter,
+        {name: value for name, value in layer.items() if name != parameter},
+        values.astype(np.float64),
+        predicted_s,
+        *deployed.bounds(predicted_s, inputs),
+        measured[near],
+        table.latency_s[near],
+    )
+
+
+def _typical_place(table: Table) -> int:
+    """The row nearest to the middle of all: of every number its median, of every category the usual one."""
+    away = np.zeros(len(table))
+    for name in table.schema.names:
+        column = table.column(name)
+        if name in table.schema.categories:
+            codes, counts = np.unique(column, return_counts=True)
+            away += column != codes[counts.argmax()]
+        else:
+            squeezed = np.log1p(np.abs(column))
+            away += np.abs(squeezed - np.median(squeezed)) / max(float(squeezed.std()), 1e-9)
+    return int(away.argmin())
+
+
+def _row(table: Table, place: int) -> dict[str, Scalar]:
+    """The inputs of one row, categories by their names."""
+    categories = table.schema.categories
+    values = zip(table.schema.names, table.inputs[place].tolist(), strict=True)
+    return {name: categories[name][int(value)] if name in categories else value for name, value in values}
+
+
+def _layer(candidate: Candidate, row: Mapping[str, Scalar]) -> dict[str, Scalar] | None:
+    """The parameters of a row's layer, and its condition; None where a parameter is no input and has no default."""
+    parameters = layer_kinds[candidate.kind].parameters
+    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not None}
+    known = {**Condition().values, **defaults, **candidate.constants, **row}
+    types: dict[str, type] = {name: type(value) for name, value in Condition().values.items()}
+    types |= {parameter.name: parameter.type for parameter in parameters}
+    return {name: types[name](known[name]) for name in types} if types.keys() <= known.keys() else None
+
+
+def _is_possible(kind: str, layer: Mapping[str, Scalar]) -> bool:
+    try:
+        layer_kinds[kind].layer(**{parameter.name: layer[parameter.name] for parameter in layer_kinds[kind].parameters})
+    except ConfigError:
+        return False
+    return True
+
+
+def _near(table: Table, place: int, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Rows that are like one row in everything named."""
+    near = np.ones(len(table), dtype=bool)
+    for name in (name for name in names if name in table.schema.names):
+        column = table.column(name)
+        share = 0.0 if name in table.schema.categories else NEAR
+        near &= np.abs(column - column[place]) <= share * abs(column[place])
+    return near

@@ -1,0 +1,28 @@
+"""A run that was measured, trained and chosen from, on a made-up device."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from medn.pipeline.selecting import select_run
+from medn.pipeline.train import train_run
+from medn.selection.budget import Budget
+
+PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
+
+
+@pytest.fixture(scope="session")
+def chosen_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared by all tests: read it, copy it, but do not change it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDN_PLUGINS", "plain_regressors")
+        patch.setenv("PYTHONPATH", str(PLUGINS))
+        patch.syspath_prepend(str(PLUGINS))
+        importlib.import_module("plain_regressors")
+        run: Path = importlib.import_module("made_up_run").write_run(tmp_path_factory.mktemp("runs") / "desk")
+        train_run(run, seconds=3.0, families=("median", "roofline", "test-law"))
+        select_run(run, Budget())
+    return run
