@@ -1,0 +1,1 @@
+"""Predictions over HTTP, for optimizers in other languages: `medn serve BUNDLE`."""

@@ -1,0 +1,173 @@
+"""The interface in OpenAPI's words, made from what the layer kinds say about their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from medn import __version__
+from medn.core.values import Scalar
+from medn.layer_generators.kind import Parameter
+from medn.predictor.question import Question
+from medn.serving.answers import Answers
+
+Json = dict[str, Any]
+
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+PREDICTED: Mapping[str, str] = {
+    "latency_s": "seconds that one call takes",
+    "low_s": "the latency of a share `level` of layers like the measured ones lies between this",
+    "high_s": "and this",
+    "level": "what the interval promises",
+    "in_range": "whether layers like this one were measured; if not, the latency is an extrapolation",
+    "memory_bytes": "null where it was not measured",
+    "energy_j": "null where it was not measured",
+}
+ERRORS = {
+    "400": "the request was broken off or is no HTTP",
+    "408": "the request did not arrive in time",
+    "413": "the request is larger than the server allows",
+    "415": "the request is not application/json",
+    "422": "the request asks for something impossible; the error says what",
+}
+
+
+def openapi(answers: Answers) -> Json:
+    """The whole document."""
+    questions = {
+        kind: predictor.estimator(kind).question
+        for predictor in answers.predictors.values()
+        for kind in predictor.kinds
+    }
+    device = _device(answers)
+    components = {f"{kind}_layer": layer_schema(question, device) for kind, question in sorted(questions.items())}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"medn: {answers.bundle.name}",
+            "version": __version__,
+            "description": "Predicts what layers of neural networks cost on a device.",
+        },
+        "paths": {
+            "/v1/layer": {"post": _operation("layer", "What one layer costs", "Layer", "Prediction")},
+            "/v1/predict": {"post": _operation("predict", "What many layers cost", "Table", "Predictions")},
+            "/v1/bundle": {"get": _plain("bundle", "What can be asked, and where it was measured", "application/json")},
+            "/healthz": {"get": _plain("health", "Whether the server answers", "application/json")},
+            "/metrics": {"get": _plain("metrics", "Counts for Prometheus", "text/plain")},
+        },
+        "components": {
+            "schemas": {
+                **components,
+                "Layer": {
+                    "oneOf": [_reference(name) for name in components],
+                    "discriminator": {
+                        "propertyName": "kind",
+                        "mapping": {name.removesuffix("_layer"): _reference(name)["$ref"] for name in components},
+                    },
+                },
+                "Table": _table(answers),
+                "Prediction": _prediction(),
+                "Predictions": _predictions(),
+                "Error": _object({"error": {"type": "string", "description": "one sentence"}}, ["error"]),
+            }
+        },
+    }
+
+
+def layer_schema(question: Question, device: Json) -> Json:
+    """One kind. A name that another one can set is not required by itself."""
+    kind = question.kind
+    properties = {name: _value(each, question.defaults.get(name)) for name, each in question.parameters.items()}
+    properties |= {name: _value(each, None) for name, each in kind.conveniences.items()}
+    for name, targets in kind.shorthands.items():
+        properties[name] = _value(question.parameters[targets[0]], None) | {"description": f"sets {', '.join(targets)}"}
+    replaceable = {target for targets in kind.shorthands.values() for target in targets}
+    required = [name for name in question.parameters if name not in question.defaults and name not in replaceable]
+    if kind.conveniences:  # these may stand for any of the others
+        required = []
+    properties["kind"] = {"const": kind.name}
+    properties["device"] = device
+    return _object(properties, ["kind", *required]) | {"description": kind.description}
+
+
+def _value(parameter: Parameter, default: Scalar | None) -> Json:
+    found: Json = {"type": TYPES[parameter.type], "description": parameter.about}
+    if parameter.choices:
+        found["enum"] = list(parameter.choices)
+    if parameter.low is not None:
+        found["minimum"] = parameter.low
+    if parameter.high is not None:
+        found["maximum"] = parameter.high
+    if default is not None:
+        found["default"] = default
+    return found
+
+
+def _table(answers: Answers) -> Json:
+    """Columns or rows: their names are those of the layers, which the server checks for each kind."""
+    scalar = {"type": ["number", "string", "boolean", "null"]}
+    one_or_many = {"anyOf": [scalar, {"type": "array", "items": scalar, "maxItems": answers.most_rows}]}
+    beside: Json = {
+        "kind": {"type": "string", "description": "of all rows, where there is no column `kind`"},
+        "device": _device(answers),
+    }
+    columns = {"type": "object", "additionalProperties": one_or_many, "minProperties": 1}
+    row = {"type": "object", "additionalProperties": scalar}
+    rows = {"type": "array", "items": row, "minItems": 1, "maxItems": answers.most_rows}
+    return {
+        "oneOf": [
+            _object({"columns": columns, **beside}, ["columns"]),
+            _object({"rows": rows, **beside}, ["rows"]),
+        ]
+    }
+
+
+def _device(answers: Answers) -> Json:
+    return {"type": "string", "enum": list(answers.predictors), "default": answers.default}
+
+
+def _prediction() -> Json:
+    properties = {
+        name: {"type": "boolean" if name == "in_range" else ["number", "null"], "description": about}
+        for name, about in PREDICTED.items()
+    }
+    return _object(properties, list(properties))
+
+
+def _predictions() -> Json:
+    """Each column has one entry per row; a quantity that no kind has is null as a whole."""
+    columns: Json = {
+        name: {"type": ["array", "null"], "items": one, "description": one["description"]}
+        for name, one in _prediction()["properties"].items()
+    }
+    return _object({"rows": {"type": "integer"}, **columns}, ["rows", *columns])
+
+
+def _object(properties: Json, required: list[str]) -> Json:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _content(name: str) -> Json:
+    return {"application/json": {"schema": _reference(name)}}
+
+
+def _operation(name: str, summary: str, asked: str, answered: str) -> Json:
+    errors = {status: {"description": about, "content": _content("Error")} for status, about in ERRORS.items()}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "requestBody": {"required": True, "content": _content(asked)},
+        "responses": {"200": {"description": "the answer", "content": _content(answered)}, **errors},
+    }
+
+
+def _plain(name: str, summary: str, media: str) -> Json:
+    return {
+        "operationId": name,
+        "summary": summary,
+        "responses": {"200": {"description": "the answer", "content": {media: {}}}},
+    }
