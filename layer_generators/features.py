@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import SimpleNamespace
+
 import numpy as np
 
-from medn.layer_generators.kind import Column, LayerKind, Values
+from medn.core.values import ELEMENT_BYTES
+from medn.layer_generators.kind import Column, LayerKind, Values, look_up
 
 TILES = (8, 16, 32, 64)
 """Vector widths and block sizes that kernels work in; a size just above a multiple pays for a whole further tile."""
@@ -35,6 +39,8 @@ def analytic_features(kind: LayerKind, values: Values, batch_size: Column, eleme
     }
     for name in kind.tiled:
         size = getattr(values, name)
+        if isinstance(size, np.ndarray):
+            size = size.astype(np.int64)  # much quicker to divide than the floating-point numbers of a table
         for tile in TILES:
             features[f"{name}_mod_{tile}"] = size % tile
         padded = -(-size // TILES[1]) * TILES[1]
@@ -43,3 +49,22 @@ def analytic_features(kind: LayerKind, values: Values, batch_size: Column, eleme
         return features
     # What does not depend on every column, such as the bytes of no parameters, is a column too.
     return {name: np.broadcast_to(feature, np.shape(costs.flops)) for name, feature in features.items()}
+
+
+def analytic_columns(kind: LayerKind, columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The analytic features of many layers, from columns (or single values) of their parameters and conditions.
+
+    Numbers are counted in 64-bit floating point: exact for every layer there is, and never overflowing like integers.
+    """
+    needed = [*(parameter.name for parameter in kind.parameters), "batch_size"]
+    values = {name: _numbers(columns[name]) for name in needed}
+    return analytic_features(
+        kind, SimpleNamespace(**values), values["batch_size"], look_up(ELEMENT_BYTES, columns["dtype"])
+    )
+
+
+def _numbers(column: Column) -> Column:
+    """Text stays text."""
+    if isinstance(column, (str, int, float)):
+        return column
+    return column if column.dtype.kind in "USO" else column.astype(np.float64)

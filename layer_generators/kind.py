@@ -6,6 +6,7 @@ layers go through the same lines. torch is imported only inside `build`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ Values = SimpleNamespace
 
 @dataclass(frozen=True)
 class Parameter:
-    """One typed hyper-parameter: what it says, its limits, and the default where it may be left out."""
+    """One typed value: what it says, its limits, and the default where it may be left out."""
 
     name: str
     about: str
@@ -41,19 +42,22 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    """The texts that are allowed; any where there are none."""
     default: Scalar | None = None
 
-    def mistake(self, value: object) -> str | None:
+    def mistake(self, value: Any) -> str | None:
         """What is wrong with a value, without the parameter's name; None if nothing is."""
         if self.type is bool:
             return None if isinstance(value, bool) else f"must be true or false (got {value!r})"
         if self.type is str:
-            if value in self.choices:
+            if value in self.choices or (isinstance(value, str) and not self.choices):
                 return None
             near = did_you_mean(str(value), self.choices)
             return f"must be one of {', '.join(self.choices)} (got {value!r}).{near}"
-        if isinstance(value, bool) or not isinstance(value, int):
-            return f"must be a whole number (got {value!r})"
+        if isinstance(value, bool) or not isinstance(value, (int, float) if self.type is float else int):
+            return f"must be a {'whole ' if self.type is int else ''}number (got {value!r})"
+        if not math.isfinite(value):
+            return f"must be a finite number (got {value})"
         if self.low is not None and value < self.low:
             return f"must be at least {self.low:g} (got {value})"
         if self.high is not None and value > self.high:
@@ -81,8 +85,7 @@ def look_up(table: Mapping[str, int], names: Column) -> Column:
     """
     if isinstance(names, str):
         return table[names]
-    found, positions = np.unique(np.asarray(names, dtype=str), return_inverse=True)
-    return np.array([table[str(name)] for name in found])[positions]
+    return np.array([table[name] for name in np.asarray(names).tolist()])
 
 
 def by_name(*parameters: Parameter) -> dict[str, Parameter]:

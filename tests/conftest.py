@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -44,3 +44,30 @@ def write_run() -> Callable[..., Path]:
         patch.syspath_prepend(str(PLUGINS))
         found: Callable[..., Path] = importlib.import_module("made_up_run").write_run
     return found
+
+
+@pytest.fixture(scope="session")
+def made_up_bundle() -> Iterator[ModuleType]:
+    """Makes bundles of a made-up run without training anything."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(str(PLUGINS))
+        yield importlib.import_module("made_up_bundle")
+
+
+@pytest.fixture(scope="session")
+def bundle_path(made_up_bundle: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that predicts linear layers and activations on one device, by a sum of forms of several sorts."""
+    found: Path = made_up_bundle.write_made_up_bundle(tmp_path_factory.mktemp("bundle") / "run")
+    return found
+
+
+@pytest.fixture(scope="session")
+def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up run with candidates, one of them failed. Shared by all tests: copy it before changing anything."""
+    from medn.pipeline.train import train_run
+
+    with pytest.MonkeyPatch.context() as patch:
+        load_plugins(patch, "plain_regressors")
+        run = write_run(tmp_path_factory.mktemp("trained") / "desk")
+        train_run(run, seconds=4.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
+    return run

@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "selection": {"core", "selection"},
     "network": {"core", "network"},
     "devices": {"core", "layer_generators", "devices"},
+    "capture": {"core", "layer_generators", "devices", "capture"},
 }
 """What the parts at the bottom may import of medn; those above them may import all but the command line."""
 
@@ -25,7 +26,7 @@ HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
     *("lightgbm", "xgboost", "optuna"),
 }
-LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn"}
+LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn", "bundle", "predictor"}
 """Parts in which not even the top of a module may import a heavy library."""
 
 

@@ -17,6 +17,10 @@ from medn.core.table import Array
 
 LEVEL = 0.9
 SMALLEST_ERROR = 1e-4
+FARTHEST = 3.0
+FARTHEST_DISTANCE = 2.0
+"""Standard deviations from the mean prediction, and distances, beyond which the spread does not change any more."""
+
 SHRINKAGE = 10.0
 """How many rows say that the spread is the same everywhere, against those that say otherwise."""
 
@@ -34,13 +38,29 @@ class Spread:
     """Bounds of the logarithm of the spread: it is not trusted beyond what it was fitted on."""
 
     def at(self, predicted_s: Array, distance: Array) -> Array:
-        logarithm = self._columns(predicted_s, distance) @ np.array(self.weights)
+        place, near = self._terms(predicted_s, distance)
+        constant, slope, curve, far = self.weights
+        logarithm = constant + place * (slope + curve * place) + far * near
         return np.asarray(np.exp(np.clip(logarithm, self.low, self.high)))
 
-    def _columns(self, predicted_s: Array, distance: Array) -> Array:
-        place = np.clip((np.log(predicted_s) - self.centre) / self.scale, -3.0, 3.0)
-        # A quadratic, as the shortest latencies are the noisiest and the longest the rarest.
-        return np.column_stack([np.ones(len(place)), place, place**2, np.minimum(distance, 2.0)])
+    def at_one(self, log_latency: float, distance: float) -> float:
+        """The same for one prediction, whose logarithm is known."""
+        place = min(max((log_latency - self.centre) / self.scale, -FARTHEST), FARTHEST)
+        constant, slope, curve, far = self.weights
+        logarithm = constant + place * (slope + curve * place) + far * min(distance, FARTHEST_DISTANCE)
+        return math.exp(min(max(logarithm, self.low), self.high))
+
+    def columns(self, predicted_s: Array, distance: Array) -> Array:
+        """What the logarithm of the spread is a weighted sum of.
+
+        A quadratic of the latency, as the shortest latencies are the noisiest and the longest the rarest.
+        """
+        place, near = self._terms(predicted_s, distance)
+        return np.column_stack([np.ones(len(place)), place, place**2, near])
+
+    def _terms(self, predicted_s: Array, distance: Array) -> tuple[Array, Array]:
+        place = np.clip((np.log(predicted_s) - self.centre) / self.scale, -FARTHEST, FARTHEST)
+        return place, np.minimum(distance, FARTHEST_DISTANCE)
 
 
 def log_errors(predicted_s: Array, measured_s: Array) -> Array:
@@ -51,7 +71,7 @@ def fit_spread(predicted_s: Array, measured_s: Array, distance: Array) -> Spread
     """Where errors are large and where they are small, by ridge regression of their logarithm."""
     predictions = np.log(predicted_s)
     unfitted = Spread(float(predictions.mean()), max(float(predictions.std()), 1e-6), (0.0,) * 4, 0.0, 0.0)
-    columns = unfitted._columns(predicted_s, distance)
+    columns = unfitted.columns(predicted_s, distance)
     errors = np.log(np.maximum(log_errors(predicted_s, measured_s), SMALLEST_ERROR))
     means = columns.mean(axis=0)
     centred = columns - means
@@ -101,6 +121,10 @@ class Interval:
         """Low and high, in seconds."""
         factor = np.exp(self.quantile * self.spread.at(predicted_s, distance))
         return predicted_s / factor, predicted_s * factor
+
+    def factor_of_one(self, log_latency: float, distance: float) -> float:
+        """High is the prediction times this, low the prediction divided by it."""
+        return math.exp(self.quantile * self.spread.at_one(log_latency, distance))
 
     def coverage(self, predicted_s: Array, measured_s: Array, distance: Array) -> Coverage:
         low, high = self.bounds(predicted_s, distance)

@@ -6,6 +6,7 @@ its latency is the prediction at the nearest edge, scaled by how much more work 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,12 +31,19 @@ HELD_OUT_SHARE = 0.99
 REACH_MARGIN = 1.25
 """The joint check lets pass this share of held-out rows of the same origin, and what lies this much farther still."""
 
+SMALLEST_SQUARE = 1e-9
+"""Squared distances up to this are none."""
+
 WORK_COLUMNS = ("flops", "memory_bytes")
 
 
 def _squeezed(inputs: Array) -> Array:
     """The logarithm where values are large, the value itself where they are small, for either sign."""
     return np.asarray(np.copysign(np.log1p(np.abs(inputs)), inputs))
+
+
+def _unsqueezed(squeezed: Array) -> Array:
+    return np.asarray(np.copysign(np.expm1(np.abs(squeezed)), squeezed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,35 +68,89 @@ class Range:
 
     def distance(self, inputs: Array) -> Array:
         """Distance to the nearest measured neighbourhood; 1 is the edge."""
-        return self._distance(_squeezed(inputs))
+        centre_squares, doubled = self._centre_terms
+        places = self._squeezed(inputs) @ self.components
+        places -= self._shifted
+        # One row per centre: the minimum over rows is quicker than that over columns.
+        squares = doubled @ places.T
+        np.subtract(centre_squares[:, None], squares, out=squares)
+        nearest = squares.min(axis=0)
+        nearest += np.einsum("ij,ij->i", places, places)
+        # What is left of two equal numbers differs with the order of summation: as good as nothing.
+        nearest[nearest <= SMALLEST_SQUARE] = 0.0
+        return np.asarray(np.sqrt(nearest) / self.reach)
 
     def excess(self, inputs: Array) -> Array:
         """How far each row's worst number lies beyond what was seen, as a share of the span of its column."""
-        return self._excess(_squeezed(inputs))
+        middle, half, span = self._bounds
+        return np.asarray(((np.abs(_squeezed(inputs) - middle) - half) / span).max(axis=1).clip(min=0.0))
 
     def in_range(self, inputs: Array) -> Flags:
         """Whether each row lies where was measured."""
-        squeezed = _squeezed(inputs)
-        inside = (self._distance(squeezed) <= 1.0) & (self._excess(squeezed) <= self.slack)
+        return self.place(inputs)[1]
+
+    def place(self, inputs: Array) -> tuple[Array, Flags]:
+        """The distance of each row to what was measured, and whether it lies inside."""
+        distance = self.distance(inputs)
+        lowest, highest = self.edges
+        inside = (distance <= 1.0) & ((inputs >= lowest) & (inputs <= highest)).all(axis=1)
         for index, codes in self._codes:
             inside &= (inputs[:, index, None] == codes).any(axis=1)
-        return np.asarray(inside)
+        return distance, np.asarray(inside)
 
-    # What does not depend on the rows is worked out once: these stand before every prediction of a single row.
+    def distance_of_one(self, row: Array) -> float:
+        """The distance of a single row between the edges, in as few and cheap calls as there can be."""
+        matrix, offset = self._row_terms
+        found = (np.log1p(row) if self._is_positive else _squeezed(row)).dot(matrix)
+        found += offset
+        place, near = found[: self.components.shape[1]], found[self.components.shape[1] :]
+        square = float(place.dot(place) + near[near.argmin()])
+        return math.sqrt(square) / self.reach if square > SMALLEST_SQUARE else 0.0
 
-    def _distance(self, squeezed: Array) -> Array:
-        centre_squares, doubled = self._centre_terms
-        places = (squeezed - self.shift) @ self.components
-        nearest = (centre_squares - places @ doubled).min(axis=1)
-        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", places, places) + nearest, 0.0)) / self.reach)
+    def is_same(self, other: Range) -> bool:
+        """Whether both say the same of every row."""
+        return self is other or (self.schema == other.schema and self.as_json() == other.as_json())
 
-    def _excess(self, squeezed: Array) -> Array:
+    # What does not depend on the rows is worked out once.
+
+    def _squeezed(self, inputs: Array) -> Array:
+        """As `_squeezed`, but quicker where no column needs its care for small and for negative numbers."""
+        return np.log(inputs + 1.0) if self._is_plain and inputs.min(initial=0.0) >= 0 else _squeezed(inputs)
+
+    @cached_property
+    def edges(self) -> tuple[Array, Array]:
+        """The lowest and the highest number of each column that still counts as inside."""
         middle, half, span = self._bounds
-        return np.asarray(((np.abs(squeezed - middle) - half) / span).max(axis=1).clip(min=0.0))
+        with np.errstate(over="ignore"):
+            beyond = half + np.where(np.isfinite(span), self.slack * span, np.inf)
+            lowest, highest = _unsqueezed(middle - beyond), _unsqueezed(middle + beyond)
+        # Where no number was negative, none is inside.
+        return np.where(self.low >= 0.0, np.maximum(lowest, 0.0), lowest), highest
 
     @cached_property
     def _centre_terms(self) -> tuple[Array, Array]:
-        return (self.centres**2).sum(axis=1), 2 * self.centres.T
+        return (self.centres**2).sum(axis=1), 2 * self.centres
+
+    @cached_property
+    def _shifted(self) -> Array:
+        return np.asarray(self.shift @ self.components)
+
+    @cached_property
+    def _row_terms(self) -> tuple[Array, Array]:
+        """Matrix and offset that take a squeezed row to its components and to the centre terms at once."""
+        centre_squares, doubled = self._centre_terms
+        matrix = np.hstack([self.components, -self.components @ doubled.T])
+        return np.ascontiguousarray(matrix), np.concatenate([-self._shifted, centre_squares + doubled @ self._shifted])
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether every column reaches numbers so large that the logarithm of one more than them is exact enough."""
+        return bool((np.maximum(np.abs(self.low), np.abs(self.high))[self.components.any(axis=1)] > 1e-2).all())
+
+    @cached_property
+    def _is_positive(self) -> bool:
+        """Whether no row between the edges has a negative number."""
+        return bool((self.low >= 0.0).all())
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array, Array]:
@@ -184,14 +246,18 @@ class HeldEfficiency:
     range: Range
     roofline: Predict | None = None
 
-    def predict(self, inputs: Array, predict: Predict) -> tuple[Array, Flags]:
-        inside = self.range.in_range(inputs)
-        clipped = np.where(inside[:, None], inputs, self.range.clip(inputs))
-        latency_s = predict(clipped)
-        if not inside.all():
-            outside = ~inside
-            latency_s = latency_s.copy()
-            latency_s[outside] *= self._growth(inputs[outside], clipped[outside])
+    def predict(self, inputs: Array, predict: Predict, inside: Flags | None = None) -> tuple[Array, Flags]:
+        """`inside` is what the range says of the rows, where that is known already."""
+        inside = self.range.in_range(inputs) if inside is None else inside
+        if inside.all():
+            return predict(inputs), inside
+        outside = ~inside
+        beyond = inputs[outside]
+        nearest = self.range.clip(beyond)
+        held = inputs.copy()
+        held[outside] = nearest
+        latency_s = predict(held).copy()
+        latency_s[outside] *= self._growth(beyond, nearest)
         return latency_s, inside
 
     def _growth(self, inputs: Array, clipped: Array) -> Array:
@@ -213,9 +279,16 @@ def matches_constants(columns: Mapping[str, Any], constants: Mapping[str, Scalar
     """
     matching = np.ones(rows, dtype=bool)
     for name, value in constants.items():
-        given = np.asarray(columns.get(name, value))
-        if isinstance(value, str):
-            matching &= given.astype(str) == value
+        given = columns.get(name, value)
+        if isinstance(value, str) or np.asarray(given).dtype.kind not in "biuf":
+            matching &= np.asarray(given).astype(str) == str(value)
         else:
-            matching &= np.isclose(given.astype(np.float64), float(value), rtol=1e-6)
+            low, high = matching_bounds(value)
+            matching &= (given >= low) & (given <= high)
     return matching
+
+
+def matching_bounds(constant: float) -> tuple[float, float]:
+    """The lowest and highest number that still is this constant."""
+    tolerance = 1e-8 + 1e-6 * abs(constant)
+    return constant - tolerance, constant + tolerance

@@ -188,6 +188,12 @@ class Store:
         """The status of every pass over one point."""
         return dict(self._rows("SELECT pass_number, status FROM visits WHERE point_key = ?", point_key))
 
+    def conditions(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Kind, device and circumstances of every visit, probes among them, without reading any samples."""
+        query = "SELECT kind, device, condition, probes FROM visits JOIN points ON key = point_key"
+        for kind, device, condition, probes in self._rows(query):
+            yield kind, device, json.loads(condition) | json.loads(probes)
+
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
         query = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,16 +78,18 @@ class Table:
         )
 
 
-def as_inputs(columns: Mapping[str, object], schema: Schema) -> Array:
+def as_inputs(columns: Mapping[str, Any], schema: Schema) -> Array:
     """Columns in the schema's order as one array of numbers that fit float32; categories become codes.
 
     A category the schema does not know becomes -1, which no regressor has seen: the range check flags it.
     """
-    arrays = []
-    for name in schema.names:
-        values = np.atleast_1d(np.asarray(columns[name]))
+    rows = max((np.size(columns[name]) for name in schema.names), default=0)
+    inputs = np.empty((rows, len(schema.names)), dtype=np.float32)
+    for place, name in enumerate(schema.names):
         if name in schema.categories:
             codes = {category: code for code, category in enumerate(schema.categories[name])}
-            values = np.array([codes.get(str(value), -1) for value in values])
-        arrays.append(values.astype(np.float32).astype(np.float64))
-    return np.column_stack(np.broadcast_arrays(*arrays))
+            values = np.atleast_1d(np.asarray(columns[name])).tolist()
+            inputs[:, place] = [codes.get(str(value), -1) for value in values]
+        else:
+            inputs[:, place] = columns[name]
+    return inputs.astype(np.float64)

@@ -28,6 +28,9 @@ VERSION = 1
 FACTS_FILE = "candidate.json"
 ARRAYS_FILE = "arrays.safetensors"
 
+QUANTITIES = ("memory_bytes", "energy_j")
+"""What else is learned and predicted beside latency, where it was measured."""
+
 Arrays = dict[str, NDArray[Any]]
 Json = dict[str, Any]
 
@@ -70,6 +73,10 @@ class Candidate:
     range: Range | None = None
     outside: float = 0.0
     """Share of test rows outside the range."""
+    extrapolation: Mapping[str, float] = field(default_factory=dict)
+    """Scores beyond the range of the least work, learned from that alone; empty where there was no time to find out."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """What the deployed form takes, as `medn.pipeline.costs` measured it; empty until then."""
     form: Form | None = None
 
     @property
@@ -122,28 +129,45 @@ def unpack(tree: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: 
     )
 
 
+def describe(candidate: Candidate) -> tuple[Json, Arrays]:
+    """Everything a candidate is: facts that JSON can hold, and the arrays of its form."""
+    facts = candidate.summary()
+    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target")}
+    facts["schema"] = plain(asdict(candidate.schema)) if candidate.schema else None
+    facts["range"] = plain(candidate.range.as_json()) if candidate.range else None
+    facts["interval"] = plain(candidate.interval.as_json()) if candidate.interval else None
+    facts["form"], arrays = pack(candidate.form.parts()) if candidate.form else (None, {})
+    return facts, arrays
+
+
+def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None) -> Candidate:
+    """What `describe` took apart, without its form where there are no arrays; fails in many ways if damaged."""
+    facts = dict(description)
+    tree = facts.pop("form")
+    facts["schema"] = schema = facts["schema"] and _schema(facts["schema"])
+    facts["range"] = facts["range"] and Range.from_json(facts["range"], schema)
+    facts["interval"] = facts["interval"] and Interval.from_json(facts["interval"])
+    return Candidate(**facts, form=restore(unpack(tree, arrays)) if tree and arrays is not None else None)
+
+
 def save_candidate(root: Path, candidate: Candidate) -> Path:
     """Write a candidate. Its facts come last and name the arrays by their hash, so a kill leaves no half of one."""
     import safetensors.numpy
 
     folder = candidate_folder(root, candidate.device, candidate.kind, candidate.regressor)
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"version": VERSION, **candidate.summary()}
-    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target")}
-    facts["schema"] = plain(asdict(candidate.schema)) if candidate.schema else None
-    facts["range"] = plain(candidate.range.as_json()) if candidate.range else None
-    facts["interval"] = plain(candidate.interval.as_json()) if candidate.interval else None
-    facts["form"] = facts["arrays_sha256"] = None
+    facts, arrays = describe(candidate)
+    arrays_hash = None
     if candidate.form:
-        facts["form"], arrays = pack(candidate.form.parts())
         written = safetensors.numpy.save(arrays)
-        facts["arrays_sha256"] = hashlib.sha256(written).hexdigest()
-        _replace(folder / ARRAYS_FILE, written)
-    _replace(folder / FACTS_FILE, json.dumps(facts, indent=1).encode())
+        arrays_hash = hashlib.sha256(written).hexdigest()
+        replace_file(folder / ARRAYS_FILE, written)
+    stated = {"version": VERSION, **facts, "arrays_sha256": arrays_hash}
+    replace_file(folder / FACTS_FILE, json.dumps(stated, indent=1).encode())
     return folder
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     beside = path.with_name(f"{path.name}.part")
     try:
         beside.write_bytes(content)
@@ -162,12 +186,8 @@ def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:
             raise StoreError(
                 f"{path} has version {version}, this medn reads version {VERSION}. Train it again: medn train RUN"
             )
-        tree, arrays_hash = facts.pop("form"), facts.pop("arrays_sha256")
-        schema = facts["schema"] and _schema(facts["schema"])
-        facts["schema"] = schema
-        facts["range"] = facts["range"] and Range.from_json(facts["range"], schema)
-        facts["interval"] = facts["interval"] and Interval.from_json(facts["interval"])
-        return Candidate(**facts, form=_load_form(folder, tree, arrays_hash) if tree and with_form else None)
+        arrays_hash = facts.pop("arrays_sha256")
+        return from_description(facts, _load_arrays(folder, arrays_hash) if arrays_hash and with_form else None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and train again: medn train RUN") from None
 
@@ -176,13 +196,13 @@ def _schema(written: Json) -> Schema:
     return Schema(tuple(written["names"]), {name: tuple(known) for name, known in written["categories"].items()})
 
 
-def _load_form(folder: Path, tree: Json, arrays_hash: str) -> Form:
+def _load_arrays(folder: Path, arrays_hash: str) -> Arrays:
     import safetensors.numpy
 
     written = (folder / ARRAYS_FILE).read_bytes()
     if hashlib.sha256(written).hexdigest() != arrays_hash:
         raise ValueError(f"{ARRAYS_FILE} is not the one it was saved with")
-    return restore(unpack(tree, safetensors.numpy.load(written)))
+    return safetensors.numpy.load(written)
 
 
 def load_candidates(root: Path, *, with_forms: bool = True) -> list[Candidate]:

@@ -13,10 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from medn.core.table import Table
-from medn.pipeline.candidates import Candidate, load_candidates
+from medn.pipeline.candidates import QUANTITIES, Candidate, load_candidates
 from medn.pipeline.training import Job, Prepared
-
-QUANTITIES = ("memory_bytes", "energy_j")
 
 FEWEST_ROWS = 8
 """With fewer measured rows in any part nothing can be learned, or nothing said about it."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import UsageError
-from medn.core.values import ELEMENT_BYTES
-from medn.layer_generators.features import TILES, analytic_features
-from medn.layer_generators.kind import LayerKind, layer_kinds, look_up
+from medn.layer_generators.features import TILES, analytic_columns
+from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.layer_generators.sweep import INPUT_GROUPS
 
 Columns = Mapping[str, NDArray[Any]]
@@ -38,6 +35,7 @@ class InputChoice:
 def input_columns(kind: str, columns: Columns, choice: InputChoice, probes: Sequence[str] = ()) -> dict[str, Any]:
     """The chosen inputs of many layers of one kind: what is asked for, what follows from it, what was probed.
 
+    >>> import numpy as np
     >>> asked = {"in_features": 8, "out_features": 16, "rows": 1, "bias": True, "batch_size": 4, "dtype": "fp32"}
     >>> found = input_columns("linear", {name: np.array([value]) for name, value in asked.items()}, InputChoice())
     >>> int(found["flops"][0]), int(found["batch_size"][0])
@@ -60,11 +58,7 @@ def _analytic(kind: LayerKind, columns: Columns) -> dict[str, Any]:
         raise UsageError(
             f"the analytic inputs of {kind.name} need the columns {', '.join(needed)} ({', '.join(missing)} missing)"
         )
-    # 64 bits by name: the FLOPs of large layers overflow the 32 that are the default on some platforms.
-    values = {name: np.asarray(columns[name]) for name in needed}
-    values = {name: each if each.dtype.kind in "US" else each.astype(np.int64) for name, each in values.items()}
-    element_bytes = look_up(ELEMENT_BYTES, values["dtype"])
-    return analytic_features(kind, SimpleNamespace(**values), values["batch_size"], element_bytes)
+    return analytic_columns(kind, columns)
 
 
 def remainders(kind: str) -> list[str]:

@@ -1,0 +1,173 @@
+"""A bundle in memory: for every device and layer kind what was chosen, and how it is written and read.
+
+The manifest holds all facts, a part in safetensors the arrays of each form. Reading runs no code from the file: forms
+are rebuilt from their arrays by the classes of this package, after their numbers were checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn import __version__
+from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
+from medn.bundle.checks import check_candidate, check_form
+from medn.core.errors import MednError
+from medn.core.values import Scalar
+from medn.pipeline.candidates import QUANTITIES, Candidate, describe, from_description, pack, plain, unpack
+from medn.regressors.form import Form, restore
+
+VERSION = 1
+RANGE_ARRAYS = ("shift", "components", "centres")
+RANGE_PREFIX = "range."
+
+ARRAY_TYPES = {np.dtype(name) for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What predicts one layer kind on one device."""
+
+    latency: Candidate
+    further: Mapping[str, Candidate] = field(default_factory=dict)
+    """Beside latency, by name: each form predicts the logarithm of its quantity."""
+    roofline: Form | None = None
+    """The seconds that the work alone explains, to go on with beyond what was measured."""
+    usual: Mapping[str, Scalar] = field(default_factory=dict)
+    """The columns beside the layer's own parameters, each with the value it has where a query does not say."""
+
+    @property
+    def device(self) -> str:
+        return self.latency.device
+
+    @property
+    def kind(self) -> str:
+        return self.latency.kind
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    name: str
+    entries: tuple[Entry, ...]
+    environments: Mapping[str, Any] = field(default_factory=dict)
+    """The machines that were measured, by id."""
+    made_by: str = __version__
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.device for entry in self.entries))
+
+    def on(self, device: str) -> Iterator[Entry]:
+        return (entry for entry in self.entries if entry.device == device)
+
+
+def write_bundle(path: Path, bundle: Bundle) -> None:
+    import safetensors.numpy
+
+    parts: dict[str, bytes] = {}
+
+    def part(name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        parts[name] = safetensors.numpy.save(dict(arrays))
+        return name
+
+    entries = []
+    for place, entry in enumerate(bundle.entries):
+        chosen = {"latency": entry.latency, **entry.further}
+        described = {name: _described(candidate) for name, candidate in chosen.items()}
+        written: Json = {
+            "device": entry.device,
+            "kind": entry.kind,
+            "usual": plain(entry.usual),
+            "quantities": {
+                name: {"facts": facts, "arrays": part(f"{place}/{name}.safetensors", arrays)}
+                for name, (facts, arrays) in described.items()
+            },
+            "roofline": None,
+        }
+        if entry.roofline:
+            tree, arrays = pack(entry.roofline.parts())
+            written["roofline"] = {"form": tree, "arrays": part(f"{place}/roofline.safetensors", arrays)}
+        entries.append(written)
+    manifest = {
+        "version": VERSION,
+        "medn": __version__,
+        "name": bundle.name,
+        "environments": plain(bundle.environments),
+        "entries": entries,
+    }
+    write_archive(path, manifest, parts)
+
+
+def _described(candidate: Candidate) -> tuple[Json, dict[str, NDArray[Any]]]:
+    """As `describe`, with the large arrays of the range among the other arrays, where they are read much faster."""
+    facts, arrays = describe(candidate)
+    for name in RANGE_ARRAYS:
+        arrays[f"{RANGE_PREFIX}{name}"] = np.array(facts["range"].pop(name), dtype=np.float64)
+    return facts, arrays
+
+
+def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
+    """The bundle in a file; one sentence if it is anything else."""
+    manifest, parts = read_archive(path, limits)
+    version = manifest.get("version")
+    if version != VERSION:
+        made = f"was made by medn {manifest.get('medn')} and has version {version!r}"
+        newer = isinstance(version, int) and version > VERSION
+        remedy = "pip install --upgrade medn" if newer else "make it again: medn select RUN"
+        raise BadBundle(f"{path} {made}, this medn reads version {VERSION}. To use it: {remedy}")
+    try:
+        bundle = Bundle(
+            str(manifest["name"]),
+            tuple(_entry(written, parts) for written in manifest["entries"]),
+            dict(manifest["environments"]),
+            str(manifest["medn"]),
+        )
+        if not bundle.entries or len({(entry.device, entry.kind) for entry in bundle.entries}) < len(bundle.entries):
+            raise ValueError("it needs entries, one for each device and layer kind")
+        return bundle
+    except MednError as error:  # such as a form that this version does not know
+        raise BadBundle(f"{path} cannot be used: {one_line(error)}") from None
+    except Exception as error:  # a damaged manifest can break what it describes in any way
+        what = f"{type(error).__name__}: {one_line(error)}"
+        raise BadBundle(f"{path} is damaged or was not made by medn ({what})") from None
+
+
+def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
+    quantities = {}
+    for name, described in written["quantities"].items():
+        if name not in ("latency", *QUANTITIES):
+            raise ValueError(f"{name!r} is no quantity that can be predicted")
+        arrays = _arrays(parts[described["arrays"]])
+        for array in RANGE_ARRAYS:
+            described["facts"]["range"][array] = arrays.pop(f"{RANGE_PREFIX}{array}")
+        candidate = from_description(described["facts"], arrays)
+        if (candidate.device, candidate.kind) != (written["device"], written["kind"]):
+            raise ValueError(f"the {name} of {written['kind']} belongs to another entry")
+        check_candidate(candidate)
+        quantities[name] = candidate
+    latency, roofline, usual = quantities.pop("latency"), None, written["usual"]
+    if not all(isinstance(value, (bool, int, float, str)) for value in usual.values()):
+        raise ValueError("a usual value is neither a number nor a text")
+    if written["roofline"]:
+        arrays = _arrays(parts[written["roofline"]["arrays"]])
+        roofline = restore(unpack(written["roofline"]["form"], arrays))
+        check_form(roofline, latency.range.low if latency.range else np.empty(0))
+    return Entry(latency, quantities, roofline, dict(usual))
+
+
+def _arrays(part: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of a part, all of a plain type and without a number that is none."""
+    import safetensors.numpy
+
+    arrays = safetensors.numpy.load(part)
+    for name, array in arrays.items():
+        if array.dtype not in ARRAY_TYPES:
+            raise ValueError(f"the array {name} has the type {array.dtype}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"the array {name} holds a number that is not finite")
+    return arrays

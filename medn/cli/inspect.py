@@ -1,0 +1,101 @@
+"""`medn inspect`: what a bundle holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.predict import BundleArgument
+from medn.cli.units import percent
+from medn.core.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    from medn.bundle.bundle import Bundle, Entry
+
+
+def inspect(
+    bundle: BundleArgument,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="One layer kind, to see its inputs.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what a bundle predicts, how well, and from which inputs.
+
+    Everything in the file is checked while it is read; nothing in it is run.
+
+    \b
+    Examples:
+      medn inspect runs/laptop/laptop.medn
+      medn inspect runs/laptop/laptop.medn conv2d
+      medn inspect runs/laptop/laptop.medn --json
+    """
+    from medn.bundle.bundle import read_bundle
+
+    found = read_bundle(bundle)
+    kinds = sorted({entry.kind for entry in found.entries})
+    if kind and kind not in kinds:
+        raise UsageError(unknown("predicted layer kind", kind, kinds))
+    chosen = [entry for entry in found.entries if kind in ("", entry.kind)]
+    if as_json:
+        write_json(_described(found, chosen))
+        return
+    write_rows([_summary(entry) for entry in chosen], as_json=False)
+    if kind:
+        for entry in chosen:
+            write_rows(_inputs(entry), as_json=False)
+    size = bundle.stat().st_size
+    say(f"{found.name}: {size:,} bytes, made by medn {found.made_by}, devices: {', '.join(found.devices)}")
+
+
+def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "medn": found.made_by,
+        "devices": list(found.devices),
+        "environments": dict(found.environments),
+        "entries": [
+            {
+                **entry.latency.summary(),
+                "level": entry.latency.interval and entry.latency.interval.guaranteed_level,
+                "constants": dict(entry.latency.constants),
+                "usual": dict(entry.usual),
+                "further": {name: candidate.summary() for name, candidate in entry.further.items()},
+                "inputs": _inputs(entry),
+            }
+            for entry in chosen
+        ],
+    }
+
+
+def _summary(entry: Entry) -> Row:
+    latency = entry.latency
+    test = latency.scores.get("test", {})
+    return {
+        "device": entry.device,
+        "kind": entry.kind,
+        "regressor": latency.regressor,
+        "MAPE": percent(test.get("mape")),
+        "median": percent(test.get("median")),
+        "within 10 %": percent(test.get("within_10")),
+        "interval covers": percent(latency.coverage.get("covered")),
+        "bytes": f"{latency.size_bytes:,}",
+        "also predicts": ", ".join(entry.further) or None,
+    }
+
+
+def _inputs(entry: Entry) -> list[dict[str, Any]]:
+    """Every input with what was measured of it; constants have one value."""
+    known = entry.latency.range
+    if known is None:
+        return []
+    rows: list[dict[str, Any]] = []
+    for name, low, high in zip(known.schema.names, known.low.tolist(), known.high.tolist(), strict=True):
+        words = known.schema.categories.get(name)
+        seen = [words[code] for code in known.seen.get(name, ()) if words]
+        rows.append({"input": name, "from": None if words else low, "to": None if words else high, "one of": seen})
+    return rows + [{"input": name, "from": None, "to": None, "one of": [value]} for name, value in _constants(entry)]
+
+
+def _constants(entry: Entry) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in entry.latency.constants.items() if name != "device"]

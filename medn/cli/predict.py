@@ -1,0 +1,119 @@
+"""`medn predict`: what layers cost, asked of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, say, write_json, write_record
+from medn.cli.units import bytes_words, latency_words, percent
+from medn.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from medn.predictor.prediction import Prediction, Predictions
+
+BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="Which device, where the bundle knows several.")]
+KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="A layer kind, such as conv2d.")]
+ValuesArgument = Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Parameters and conditions.")]
+
+
+def predict(
+    bundle: BundleArgument,
+    kind: KindArgument = "",
+    values: ValuesArgument = [],  # noqa: B006  # typer copies it
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", metavar="FILE", help="Many layers: CSV, JSON lines or Parquet; - for standard input."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write a table; CSV on standard output.")
+    ] = None,
+    device: DeviceOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Predict one layer, or a table of layers.
+
+    A table has a column for each parameter and a column kind (or one KIND is given for all of its rows).
+
+    \b
+    Examples:
+      medn predict runs/laptop/laptop.medn conv2d in_channels=64 out_channels=128 kernel_size=3 in_size=56
+      medn predict runs/laptop/laptop.medn linear in_features=512 out_features=512 batch_size=8 --json
+      medn predict runs/laptop/laptop.medn --table layers.csv --out predicted.csv
+      generate | medn predict runs/laptop/laptop.medn conv2d --table - > predicted.csv
+    """
+    import medn
+
+    if table is None and not kind:
+        raise UsageError("say a layer kind, as in conv2d in_channels=64, or give --table FILE")
+    if table is None and out is not None:
+        raise UsageError("--out goes with --table")
+    predictor = medn.load(bundle, device or None)
+    given = parse_values(values)
+    if table is None:
+        _write_prediction(predictor.layer(kind, **given), as_json)
+        return
+    from medn.predictor.columns import read_columns
+    from medn.predictor.files import STANDARD, read_table, write_table
+
+    columns, rows = read_columns(read_table(table))
+    columns |= given
+    found = predictor.predict(columns, kind or None)
+    records = list(_records(columns, rows, found))
+    if as_json:
+        write_json(records)
+    else:
+        write_table(records, out or STANDARD)
+    outside = int((~found.in_range).sum())
+    if outside:
+        say(f"{outside} of {rows} layers lie outside what was measured: in_range is false there")
+
+
+def parse_values(written: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE arguments."""
+    from medn.predictor.files import read_value
+
+    values = {}
+    for argument in written:
+        name, separator, text = argument.partition("=")
+        value = read_value(text)
+        if not separator or not name or value is None:
+            raise UsageError(f"{argument!r}: must be written as NAME=VALUE, such as in_channels=64")
+        if name in values:
+            raise UsageError(f"{name}: given twice")
+        values[name] = value
+    return values
+
+
+def _write_prediction(found: Prediction, as_json: bool) -> None:
+    if as_json:
+        write_json(found._asdict())
+        return
+    record = {
+        "latency": latency_words(found.latency_s),
+        "interval": f"{latency_words(found.low_s)} to {latency_words(found.high_s)}",
+        "level": percent(found.level),
+        "in range": found.in_range,
+    }
+    if found.memory_bytes is not None:
+        record["memory"] = bytes_words(found.memory_bytes)
+    if found.energy_j is not None:
+        record["energy"] = f"{found.energy_j:.3g} J"
+    write_record(record, as_json=False)
+    if not found.in_range:
+        say("this layer lies outside what was measured: the latency is an extrapolation")
+
+
+def _records(columns: dict[str, Any], rows: int, found: Predictions) -> Iterator[dict[str, Any]]:
+    """Each row as it was asked, with what is predicted of it."""
+    asked = {
+        name: values.tolist() if hasattr(values, "tolist") else [values] * rows for name, values in columns.items()
+    }
+    predicted = {name: values.tolist() for name, values in found.columns.items() if values is not None}
+    named = {**asked, **predicted}
+    for row in zip(*named.values(), strict=True):
+        yield dict(zip(named, row, strict=True))

@@ -1,0 +1,114 @@
+"""From what selection chose to the bundle that is shipped."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medn.bundle.bundle import Bundle, Entry, write_bundle
+from medn.core.dataset import OUTCOME_COLUMNS
+from medn.core.errors import StoreError, UsageError
+from medn.core.splits import Split
+from medn.core.store import JOURNAL_NAME
+from medn.core.values import Scalar
+from medn.layer_generators.kind import layer_kinds
+from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
+from medn.pipeline.further import Further, load_further
+from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.tables import read_source
+from medn.pipeline.train import candidates_root
+from medn.regressors.form import Form
+
+SUFFIX = ".medn"
+ROOFLINE = "roofline"
+"""The regressor whose form tells how latency grows with the work beyond what was measured."""
+
+QUIET: Mapping[str, Scalar] = {"batch_size": 1, "utilization": 0.0}
+"""What a query means that does not say, whatever was measured most."""
+
+OFTEN = 0.05
+"""The share of the measurements from which on a value counts as one that was chosen, not one that happened."""
+
+
+def bundle_run(
+    folder: Path, chosen: Sequence[Candidate], path: Path | None = None, further: Further | None = None
+) -> Path:
+    """Write the bundle of a run, RUN/NAME.medn if no path is given, and say where it is.
+
+    `further` are the candidates for more than latency; those of the run if left out.
+    """
+    if not chosen:
+        raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
+    target = path or folder / f"{folder.resolve().name}{SUFFIX}"
+    conditions, more = _conditions(folder), load_further(folder) if further is None else further
+    entries = [
+        Entry(
+            latency=candidate,
+            further=more.get((candidate.device, candidate.kind), {}),
+            roofline=_roofline(folder, candidate),
+            usual=_usual_values(_of(conditions, candidate)),
+        )
+        for candidate in sorted(chosen, key=lambda each: (each.device, each.kind))
+    ]
+    write_bundle(target, Bundle(target.stem, tuple(entries), _environments(folder)))
+    return target
+
+
+def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], candidate: Candidate) -> list[dict[str, Any]]:
+    """What a candidate learned from; one for several devices belongs to none of them."""
+    own = conditions.get((candidate.device, candidate.kind))
+    return own or [each for (_, kind), found in conditions.items() if kind == candidate.kind for each in found]
+
+
+def _environments(folder: Path) -> dict[str, Any]:
+    if not (folder / JOURNAL_NAME).is_file():
+        return {}
+    with RunFolder(folder).store(must_exist=True) as store:
+        return store.environments()
+
+
+def _roofline(folder: Path, candidate: Candidate) -> Form | None:
+    """The form of the roofline that learned from the same columns; None where the run has no good one."""
+    root = candidates_root(folder, Split.parse(candidate.split))
+    try:
+        found = load_candidate(candidate_folder(root, candidate.device, candidate.kind, ROOFLINE))
+    except StoreError:
+        return None
+    return found.form if found.is_good and found.schema == candidate.schema else None
+
+
+def _conditions(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The circumstances of all that was measured, by device and kind."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    if (folder / JOURNAL_NAME).is_file():
+        with RunFolder(folder).store(must_exist=True) as store:
+            for kind, device, condition in store.conditions():
+                found.setdefault((device, kind), []).append(condition)
+        return found
+    for kind, rows in read_source(folder).rows.items():
+        own = {"device", *OUTCOME_COLUMNS, *(parameter.name for parameter in layer_kinds[kind].parameters)}
+        for row in rows:
+            condition = {name: value for name, value in row.items() if name not in own}
+            found.setdefault((row["device"], kind), []).append(condition)
+    return found
+
+
+def _usual_values(conditions: Sequence[Mapping[str, Any]]) -> dict[str, Scalar]:
+    """Each column of the circumstances with the value at which most was measured."""
+    values: dict[str, list[Scalar]] = {}
+    for condition in conditions:
+        for name, value in condition.items():
+            if value is not None:
+                values.setdefault(name, []).append(value)
+    return {**{name: _usual(found) for name, found in values.items()}, **QUIET}
+
+
+def _usual(values: Sequence[Scalar]) -> Scalar:
+    """The value seen most often; the median of numbers that hardly repeat, such as those of a probe."""
+    value, count = Counter(values).most_common(1)[0]
+    if isinstance(value, str) or count > len(values) * OFTEN:
+        return value
+    return statistics.median(float(each) for each in values)

@@ -1,0 +1,1 @@
+"""Predictions from a bundle: one layer, tables of layers, staircases and gradients."""

@@ -1,0 +1,163 @@
+"""What predicts one layer kind on one device: from checked columns to inputs, range, form and interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from medn.bundle.bundle import Entry
+from medn.core.ranges import Flags, HeldEfficiency, Range, matches_constants
+from medn.core.table import Array, Schema, as_inputs
+from medn.core.values import Scalar
+from medn.layer_generators.features import analytic_columns
+from medn.layer_generators.kind import layer_kinds
+from medn.pipeline.candidates import QUANTITIES
+from medn.predictor.columns import Column
+from medn.predictor.gradient import input_slopes
+from medn.predictor.prediction import Prediction
+from medn.predictor.question import Question, Wrong
+from medn.predictor.single import Single
+from medn.regressors.form import Form
+
+FIXED = ("device",)
+"""Constants that are no columns of a query: an entry belongs to one device."""
+
+
+class Estimates(NamedTuple):
+    """What is said about some rows of one kind."""
+
+    latency_s: Array
+    low_s: Array
+    high_s: Array
+    in_range: Flags
+    further: Mapping[str, Array]
+
+
+class Rows(NamedTuple):
+    """Checked rows of one kind, ready to be estimated."""
+
+    columns: Mapping[str, Column]
+    """Parameters, conditions and analytic features."""
+    inputs: Array
+
+
+class Further(NamedTuple):
+    """A quantity beside latency."""
+
+    held: HeldEfficiency
+    form: Form
+    same_range: bool
+    """Whether it learned from the same layers as the latency, so that both take the same inputs."""
+
+
+class Estimator:
+    """Everything that is needed for one kind, made once."""
+
+    def __init__(self, entry: Entry) -> None:
+        latency = entry.latency
+        if latency.range is None or latency.form is None or latency.interval is None:
+            raise ValueError(f"{entry.kind} lacks its form, range or interval")
+        self.kind = layer_kinds[entry.kind]
+        self.question = Question(self.kind, entry.usual)
+        self.range = latency.range
+        self.form = latency.form
+        self.interval = latency.interval
+        self.level = self.interval.guaranteed_level
+        self.constants = {name: value for name, value in latency.constants.items() if name not in FIXED}
+        self.held = HeldEfficiency(self.range, entry.roofline.predict if entry.roofline else None)
+        self.further = {
+            name: Further(HeldEfficiency(found.range), found.form, found.range.is_same(self.range))
+            for name, found in entry.further.items()
+            if found.range and found.form
+        }
+        self.single = self._single()
+
+    def _single(self) -> Single | None:
+        """The fast way for one layer, which further quantities can take that learned from the same inputs."""
+        if not all(quantity.same_range for quantity in self.further.values()):
+            return None
+        further = tuple(self.further[name].form if name in self.further else None for name in QUANTITIES)
+        return Single(
+            self.question,
+            self.range,
+            self.constants,
+            self.interval,
+            self.form,
+            further if self.further else (),
+        )
+
+    def layer(self, parameters: Mapping[str, Any]) -> Prediction:
+        """One layer. Raises `Wrong` where the query is."""
+        found = self.single(parameters) if self.single else None
+        if found is not None:
+            return found
+        opened = self.question.open({name: plain_value(value) for name, value in parameters.items()}, 1)
+        estimated = self._row(self.estimate(self._prepared(opened, 1)))
+        if self.single:
+            self.single.learn(parameters, opened)
+        return estimated
+
+    def predict(self, given: Mapping[str, Column], rows: int, gaps: bool = False) -> Estimates:
+        """Many layers. Raises `Wrong` where the query is."""
+        return self.estimate(self.prepare(given, rows, gaps))
+
+    def prepare(self, given: Mapping[str, Column], rows: int, gaps: bool = False) -> Rows:
+        """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
+        return self._prepared(self.question.open(given, rows, gaps), rows)
+
+    def under(self, prepared: Rows, conditions: Mapping[str, Scalar]) -> Rows:
+        """The same layers under conditions that their work does not depend on, such as the utilization."""
+        schema, inputs = self.range.schema, prepared.inputs.copy()
+        for name, value in conditions.items():
+            mistake = self.question.conditions[name].mistake(value)
+            if mistake:
+                raise Wrong(f"{name}: {mistake}")
+            if name in schema.names:
+                categories = {name: schema.categories[name]} if name in schema.categories else {}
+                inputs[:, schema.index(name)] = as_inputs({name: value}, Schema((name,), categories))[0]
+        return Rows({**prepared.columns, **conditions}, inputs)
+
+    def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
+        """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
+        opened = self.question.open({name: plain_value(value) for name, value in parameters.items()}, 1)
+        inputs = self._prepared(opened, 1).inputs
+        if not self.range.in_range(inputs).all():
+            raise Wrong("this layer lies outside what was measured, where no gradient is known")
+        names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free)
+        latency_s = self.form.predict(inputs)[0]
+        return dict(zip(names, (latency_s * (self.form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
+
+    def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
+        columns = {**opened, **analytic_columns(self.kind, opened)}
+        return Rows(columns, self._inputs(columns, self.range, rows))
+
+    def estimate(self, prepared: Rows) -> Estimates:
+        columns, inputs = prepared
+        rows = len(inputs)
+        distance, inside = self.range.place(inputs)
+        latency_s, _ = self.held.predict(inputs, self.form.predict, inside)
+        low_s, high_s = self.interval.bounds(latency_s, distance)
+        further = {}
+        for name, (held, form, same_range) in self.further.items():
+            own = inputs if same_range else self._inputs(columns, held.range, rows)
+            further[name], _ = held.predict(own, form.predict, inside if same_range else None)
+        return Estimates(latency_s, low_s, high_s, inside & matches_constants(columns, self.constants, rows), further)
+
+    def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
+        missing = [name for name in known.schema.names if name not in columns]
+        if missing:
+            raise Wrong(f"this version of medn does not know what the bundle calls {', '.join(missing)}")
+        inputs = as_inputs(columns, known.schema)
+        return inputs if len(inputs) == rows else np.repeat(inputs, rows, axis=0)
+
+    def _row(self, found: Estimates) -> Prediction:
+        further = [found.further[name].item() if name in found.further else None for name in QUANTITIES]
+        numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
+        return Prediction(*numbers, self.level, found.in_range.item(), *further)
+
+
+def plain_value(value: Any) -> Any:
+    """A number as Python has it, so that numpy's own pass too."""
+    return value.item() if isinstance(value, np.generic) else value

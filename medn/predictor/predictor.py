@@ -1,0 +1,196 @@
+"""The Predictor: what an optimizer's loop calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.bundle.archive import LIMITS, Limits
+from medn.bundle.bundle import Bundle, read_bundle
+from medn.core.errors import UsageError, unknown
+from medn.core.values import Scalar
+from medn.predictor.columns import Column, read_columns
+from medn.predictor.estimator import Estimator
+from medn.predictor.prediction import Prediction, Predictions
+from medn.predictor.question import Wrong
+from medn.predictor.staircase import Staircase, combinations
+
+ROWS_AT_ONCE = 2048
+"""Rows that go through all steps together: few enough to stay in the cache, so that the cost per row stays flat."""
+
+
+REMEMBERED = 8192
+"""Single layers after which those asked for earlier are forgotten; at most twice as many are kept."""
+
+
+class Predictor:
+    """Predicts the layers of one device, from a bundle that may know several.
+
+    >>> predictor = Predictor(bundle, "laptop")                                       # doctest: +SKIP
+    >>> predictor.layer("linear", in_features=512, out_features=512).latency_s        # doctest: +SKIP
+    """
+
+    def __init__(self, bundle: Bundle, device: str | None = None, path: Path | None = None) -> None:
+        if device is None and len(bundle.devices) > 1:
+            raise UsageError(f"{bundle.name} knows several devices: {', '.join(bundle.devices)}. Say device=...")
+        self.bundle = bundle
+        self.device = bundle.devices[0] if device is None else device
+        if self.device not in bundle.devices:
+            raise UsageError(unknown("device", self.device, bundle.devices))
+        self.path = path
+        self._recent: dict[tuple[Any, ...], Prediction] = {}
+        self._earlier: dict[tuple[Any, ...], Prediction] = {}
+        """Layers that were asked for: when `recent` is full it becomes `earlier`, and what was earlier is forgotten."""
+        self._estimators = {entry.kind: Estimator(entry) for entry in bundle.on(self.device)}
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return self.bundle.devices
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._estimators)
+
+    def on(self, device: str) -> Predictor:
+        """The same bundle for another of its devices."""
+        return Predictor(self.bundle, device, self.path)
+
+    def __repr__(self) -> str:
+        return f"<medn.Predictor of {len(self.kinds)} layer kinds on {self.device!r}>"
+
+    def __reduce__(self) -> Any:
+        if self.path is None:
+            raise UsageError("a predictor that was not loaded from a file cannot be pickled")
+        return partial(load, device=self.device), (self.path,)
+
+    def estimator(self, kind: str) -> Estimator:
+        try:
+            return self._estimators[kind]
+        except (KeyError, TypeError):
+            raise UsageError(unknown("predicted layer kind", kind, self._estimators)) from None
+
+    def layer(self, kind: str, /, **parameters: Scalar) -> Prediction:
+        """What one layer costs; parameters as `medn list kinds KIND` shows them, and conditions such as batch_size."""
+        key = (kind, *parameters, *parameters.values())
+        try:
+            found = self._recent.get(key) or self._earlier.get(key)
+        except TypeError:  # a list or the like, which cannot be a key and is no value of a layer
+            return self._layer(kind, parameters)
+        if found is None:
+            found = self._layer(kind, parameters)
+            if len(self._recent) >= REMEMBERED:
+                self._recent, self._earlier = {}, self._recent
+            self._recent[key] = found
+        return found
+
+    def _layer(self, kind: str, parameters: Mapping[str, Any]) -> Prediction:
+        try:
+            return self.estimator(kind).layer(parameters)
+        except Wrong as wrong:
+            raise UsageError(f"{kind}: {wrong.sentence}") from None
+
+    def gradient(self, kind: str, /, **parameters: Scalar) -> dict[str, float]:
+        """How many seconds the latency changes with each parameter of a layer, per unit of the parameter.
+
+        For what was deployed as a network or a roofline, or as a sum of them. Sizes count as if they could change by a
+        little; how well a size fits tiles is held constant.
+        """
+        try:
+            return self.estimator(kind).gradient(parameters)
+        except Wrong as wrong:
+            raise UsageError(f"{kind}: {wrong.sentence}") from None
+
+    def table(self, kind: str, fixed: Mapping[str, Any] | None = None, /, **parameters: Any) -> Staircase:
+        """Latency along one or more parameters, given as ranges or lists; all others stay as they are.
+
+        >>> predictor.table("conv2d", {"in_channels": 64, "kernel_size": 3, "in_size": 56},     # doctest: +SKIP
+        ...                 out_channels=range(8, 513, 8)).round_to
+        """
+        given = {**(fixed or {}), **parameters}
+        varied = {name: np.asarray(values) for name, values in given.items() if np.ndim(values) == 1}
+        if not varied:
+            raise UsageError("a table needs a parameter with several values, such as out_channels=range(8, 513, 8)")
+        still = {name: value for name, value in given.items() if name not in varied}
+        columns = combinations(varied)
+        return Staircase(kind, still, columns, self.predict({**still, **columns}, kind))
+
+    def predict(self, table: Any, kind: str | None = None) -> Predictions:
+        """What all layers of a table cost.
+
+        The column `kind` says what each row is; a table of one kind may say it by the argument instead.
+        """
+        columns, rows = read_columns(table)
+        given = columns.pop("kind", None) if kind is None else kind
+        if given is None:
+            if len(self.kinds) > 1:
+                raise UsageError("the table has no column 'kind', and no kind was given beside it")
+            given = self.kinds[0]
+        further = {name for estimator in self._estimators.values() for name in estimator.further}
+        result = Predictions.empty(rows, sorted(further))
+        if isinstance(given, str):
+            self._fill(result, self.estimator(given), columns, None)
+            return result
+        groups = self._groups(np.atleast_1d(given))
+        if len(groups) == 1:
+            self._fill(result, self.estimator(next(iter(groups))), columns, None)
+            return result
+        known = {name for kind in groups for name in self.estimator(kind).question.names}
+        for name in columns:
+            if name not in known:
+                raise UsageError(unknown("column", name, known))
+        for kind, places in groups.items():
+            estimator = self.estimator(kind)
+            own = {name: column for name, column in columns.items() if name in estimator.question.names}
+            self._fill(result, estimator, own, places)
+        return result
+
+    def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
+        """The rows of each kind."""
+        codes = {kind: code for code, kind in enumerate(self.kinds)}
+        found = np.array([codes.get(kind, -1) if isinstance(kind, str) else -1 for kind in kinds.tolist()])
+        if (found < 0).any():
+            row = int((found < 0).argmax())
+            raise UsageError(f"row {row}: {unknown('predicted layer kind', kinds[row], self.kinds)}")
+        return {self.kinds[code]: np.flatnonzero(found == code) for code in np.unique(found).tolist()}
+
+    def _fill(
+        self,
+        result: Predictions,
+        estimator: Estimator,
+        columns: Mapping[str, Column],
+        places: NDArray[np.int_] | None,
+    ) -> None:
+        """Predict the rows at `places`, or all of them, and write them where they belong."""
+        rows = len(result) if places is None else len(places)
+        for start in range(0, rows, ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, rows)
+            where = slice(start, stop) if places is None else places[start:stop]
+            part = {n: column[where] if isinstance(column, np.ndarray) else column for n, column in columns.items()}
+            try:
+                found = estimator.predict(part, stop - start, gaps=places is not None)
+            except Wrong as wrong:
+                row = "" if wrong.row is None else f"row {_origin(where, wrong.row)}: "
+                raise UsageError(f"{row}{estimator.kind.name}: {wrong.sentence}") from None
+            result.latency_s[where] = found.latency_s
+            result.low_s[where] = found.low_s
+            result.high_s[where] = found.high_s
+            result.in_range[where] = found.in_range
+            result.level[where] = estimator.level
+            for name, values in found.further.items():
+                getattr(result, name)[where] = values
+
+
+def _origin(where: slice | NDArray[np.int_], row: int) -> int:
+    return where.start + row if isinstance(where, slice) else int(where[row])
+
+
+def load(path: str | PathLike[str], device: str | None = None, *, limits: Limits = LIMITS) -> Predictor:
+    """The predictor of a bundle; with several devices in it, say which."""
+    file = Path(path)
+    return Predictor(read_bundle(file, limits), device, file)
