@@ -25,6 +25,9 @@ SLACK = (0.05, 0.15)
 """How far beyond the lowest and highest value seen still counts as inside, as a share of the logarithmic span: at
 least the first; up to the second where few rows were seen, so that held-out rows of the same origin fall beyond too."""
 
+ROWS_AT_ONCE = 512
+"""Matrix products of so few rows are done by one thread: others would take longer to start than to compute."""
+
 CENTRES = 64
 COMPONENTS = 8
 HELD_OUT_SHARE = 0.99
@@ -68,6 +71,12 @@ class Range:
 
     def distance(self, inputs: Array) -> Array:
         """Distance to the nearest measured neighbourhood; 1 is the edge."""
+        found = np.empty(len(inputs))
+        for start in range(0, len(inputs), ROWS_AT_ONCE):
+            found[start : start + ROWS_AT_ONCE] = self._distance(inputs[start : start + ROWS_AT_ONCE])
+        return found
+
+    def _distance(self, inputs: Array) -> Array:
         centre_squares, doubled = self._centre_terms
         places = self._squeezed(inputs) @ self.components
         places -= self._shifted
