@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from experiments.public import cde, miopen, neusight, vidur
-from experiments.public.ensemble import choose_weights
 from experiments.public.task import Loader, Task
 from experiments.tables import markdown_table, write_tables
 from medn.core.errors import MednError, UsageError, unknown
@@ -37,6 +36,7 @@ from medn.regressors.forms.affine import Affine
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.learned import thinned
 from medn.regressors.regressor import Effort, regressors
+from medn.selection.ensembles import choose_weights, mixed
 
 LOADERS: dict[str, Loader] = {
     "vidur": vidur.load,
@@ -85,6 +85,11 @@ class Fits:
         self.path(regressor, "json").write_text(json.dumps({"asked": asked, "row": row, "form": facts}) + "\n")
 
 
+def fits_of(task: Task, out: Path) -> Fits:
+    """Where the fits of a task are kept."""
+    return Fits(out / "public_layers" / re.sub(r"\W+", "_", task.name))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     try:
@@ -110,8 +115,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
-    sets = _known("data set", options.sets, LOADERS)
-    names = _known("regressor", options.regressors, list(regressors)) or list(regressors)
+    sets = known_names("data set", options.sets, LOADERS)
+    names = known_names("regressor", options.regressors, list(regressors)) or list(regressors)
     rows: list[Row] = []
     about: Row = {"seed": options.seed, "errors": "per cent, on test rows; us: the deployed form, one core"}
     for name in sets:
@@ -122,7 +127,7 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
     return rows, about
 
 
-def _known(what: str, given: str, known: Sequence[str] | dict[str, Loader]) -> list[str]:
+def known_names(what: str, given: str, known: Sequence[str] | dict[str, Loader]) -> list[str]:
     names = [name for name in given.split(",") if name]
     for name in names:
         if name not in known:
@@ -143,7 +148,7 @@ def _sizes(parts: Parts) -> str:
 
 def task_rows(task: Task, names: Sequence[str], options: argparse.Namespace) -> list[Row]:
     """The rows of one task: what others published, every regressor, and the ensemble."""
-    fits = Fits(options.out / "public_layers" / re.sub(r"\W+", "_", task.name))
+    fits = fits_of(task, options.out)
     seconds = options.seconds or task.seconds
     asked = {
         "seed": options.seed,
@@ -223,11 +228,13 @@ def ensemble_row(task: Task, fits: Fits, fitted: dict[str, Row]) -> Row:
     logs = {name: fits.logs(name) for name in fitted}
     held = task.table.latency_s[task.parts.validation]
     weights = choose_weights({name: own["validation"] for name, own in logs.items()}, held)
-    mixed = {part: sum(w * logs[name][part] for name, w in weights.items()) for part in ("validation", "test")}
+    together_logs = {
+        part: mixed({name: own[part] for name, own in logs.items()}, weights) for part in ("validation", "test")
+    }
     members = [fitted[name] for name in weights]
     together = {name: sum(member[name] for member in members) for name in ("us, 1 row", "us, 10,000 rows", "bytes")}
     note = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
-    return _scored(task, ENSEMBLE, mixed, sum(member["fit s"] for member in members), note) | together
+    return _scored(task, ENSEMBLE, together_logs, sum(member["fit s"] for member in members), note) | together
 
 
 def _scored(task: Task, name: str, logs: dict[str, Any], spent: float, note: str) -> Row:

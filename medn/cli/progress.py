@@ -34,7 +34,7 @@ class SweepProgress:
         self._every_s = BAR_EVERY_S if sys.stderr.isatty() else LINE_EVERY_S
         self._next = self._began + self._every_s
         if sys.stderr.isatty():
-            self._bar = _bar()
+            self._bar = progress_bar()
             self._task = self._bar.add_task("starting the device", total=None)
             self._bar.start()
             self._bar.refresh()
@@ -68,13 +68,43 @@ class SweepProgress:
             say(f"{done} of {planned} visits, {words}")
 
 
-def _bar() -> Progress:
+def progress_bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     # Drawn only when asked: a thread that draws by itself would take time from the layer being measured.
     return Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+
+
+class CostProgress:
+    """Shows how far the timing of candidates is."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> CostProgress:
+        self._next = self.clock() + LINE_EVERY_S
+        if sys.stderr.isatty():
+            self._bar = progress_bar()
+            self._task = self._bar.add_task("timing what the candidates take", total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def on_progress(self, done: int, planned: int) -> None:
+        if self._bar:
+            self._bar.update(self._task, completed=done, total=planned)
+            self._bar.refresh()
+        elif self.clock() >= self._next:
+            self._next = self.clock() + LINE_EVERY_S
+            say(f"{done} of {planned} timings")
 
 
 class RowProgress:

@@ -61,13 +61,13 @@ def train(
     from medn.pipeline.train import candidates_root, train_run
 
     chosen = Split.parse(split)
-    _need_libraries()
+    need_libraries()
     with TrainProgress() as progress:
         outcome = train_run(
             run,
             seconds=time,
-            kinds=_names(kinds, "--kinds"),
-            families=_names(regressors, "--regressors"),
+            kinds=names_option(kinds, "--kinds"),
+            families=names_option(regressors, "--regressors"),
             jobs=jobs,
             seed=seed,
             split=chosen,
@@ -88,7 +88,7 @@ def train(
         raise MednError("no regressor could be trained; the reasons are above")
 
 
-def _names(written: str, option: str) -> list[str]:
+def names_option(written: str, option: str) -> list[str]:
     """Names with commas between them."""
     names = [name.strip() for name in written.split(",")] if written else []
     if not all(names):
@@ -96,7 +96,8 @@ def _names(written: str, option: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _need_libraries() -> None:
+def need_libraries() -> None:
+    """Refuse to start what would fail halfway for want of a library."""
     import importlib.util
 
     absent = [name for name in ("joblib", "optuna", "safetensors") if importlib.util.find_spec(name) is None]

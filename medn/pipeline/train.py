@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -227,7 +228,9 @@ def _run(
 
     work = partial(_run_beside, os.getpid()) if processes > 1 else run_job
     backend = {"backend": "loky", "inner_max_num_threads": 1} if processes > 1 else {"backend": "sequential"}
-    with joblib.parallel_config(**backend):
+    with joblib.parallel_config(**backend), warnings.catch_warnings():
+        # A worker whose memory has grown is replaced by a new one, which is as it should be.
+        warnings.filterwarnings("ignore", message="A worker stopped")
         parallel = joblib.Parallel(
             n_jobs=processes, batch_size=1, pre_dispatch=processes, return_as="generator_unordered"
         )

@@ -18,6 +18,7 @@ from medn.core.splits import Parts
 from medn.core.table import Array, Table
 from medn.core.values import content_key
 from medn.pipeline.candidates import Candidate, candidate_folder, pack, plain, save_candidate, unpack
+from medn.pipeline.extrapolation import LEAST_WORK, extrapolation_scores
 from medn.pipeline.tables import KindTable
 from medn.pipeline.tuning import Tuned, one_line, tune
 from medn.regressors.form import Form, restore
@@ -30,6 +31,9 @@ LARGEST_DIFFERENCE = 1e-4
 """How far a deployed form may be from what was fitted, relative, for any row."""
 
 TIMING_S = 0.03
+
+EXTRAPOLATION_SHARE = 0.1
+"""Of a job's time, kept back from the search for one more fit that tells how it extrapolates."""
 
 Together = Mapping[str, Fitted]
 
@@ -98,6 +102,7 @@ class Job:
 
 def run_job(job: Job) -> list[Candidate]:
     """Train, and save one candidate for each kind; whatever goes wrong is the reason of a failed one."""
+    began = time.monotonic()
     regressor = regressors[job.regressor]
     try:
         missing = regressor.missing()
@@ -107,7 +112,9 @@ def run_job(job: Job) -> list[Candidate]:
     except Exception as failure:  # a family may fail in any way its library does
         made = [job.candidate(kind, one_line(failure)) for kind in job.tables]
     else:
-        made = [_finish(job, kind, tuned) for kind in job.tables]
+        left = job.seconds - (time.monotonic() - began)
+        beyond = _extrapolation(job, regressor, tuned, left)
+        made = [replace(_finish(job, kind, tuned), extrapolation=beyond.get(kind, {})) for kind in job.tables]
     for candidate in made:
         save_candidate(job.root, candidate)
     return [candidate.without_form() for candidate in made]
@@ -124,45 +131,58 @@ def _tuned(job: Job, regressor: Regressor) -> Tuned[Together]:
         return statistics.fmean(errors)
 
     folder = ALL_KINDS if regressor.shares_kinds else next(iter(job.tables))
+    seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
     # Another table, split or seed is another study: its trials say nothing about this one.
     journal = candidate_folder(job.root, job.device, folder, job.regressor) / f"study-{job.key[:8]}.journal"
-    return tune(regressor, fit, judge, journal=journal, seconds=job.seconds, seed=job.seed)
+    return tune(regressor, fit, judge, journal=journal, seconds=seconds, seed=job.seed)
+
+
+def _extrapolation(
+    job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float
+) -> Mapping[str, Mapping[str, float]]:
+    """By kind; nothing where the time left is less than a fit takes, or where the fit fails."""
+    if seconds < tuned.fit_seconds * LEAST_WORK:
+        return {}
+    try:
+        return extrapolation_scores(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))
+    except Exception:  # a family may fail in any way its library does, and what it is needed for is done
+        return {}
 
 
 def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
     """The candidate of one kind, from its fitted regressor."""
     blank, prepared = job.candidate(kind), job.tables[kind]
     try:
-        form = _exported(tuned.result[kind], prepared)
-        predicted = {
-            name: form.predict(part.inputs)
-            for name, part in (
-                ("validation", prepared.validation),
-                ("calibration", prepared.calibration),
-                ("test", prepared.test),
-            )
-        }
+        judged = judge_form(blank, prepared, _exported(tuned.result[kind], prepared))
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, one_line(failure))
-    held_s, inside = HeldEfficiency(prepared.range).predict(prepared.test.inputs, form.predict)
-    distance = prepared.range.distance
-    validation, calibration, test = prepared.validation, prepared.calibration, prepared.test
-    spread = fit_spread(predicted["validation"], validation.latency_s, distance(validation.inputs))
-    interval = calibrate(spread, predicted["calibration"], calibration.latency_s, distance(calibration.inputs))
     return replace(
-        blank,
+        judged,
         settings=tuned.settings,
         trials={"made": tuned.trials, "pruned": tuned.pruned, "failed": tuned.failed, "reasons": tuned.reasons},
+        fit_seconds=tuned.fit_seconds,
+    )
+
+
+def judge_form(blank: Candidate, prepared: Prepared, form: Form) -> Candidate:
+    """The candidate with this form: scored, its interval calibrated on rows that nothing was chosen by."""
+    validation, calibration, test = prepared.validation, prepared.calibration, prepared.test
+    validation_s, calibration_s, test_s = (form.predict(part.inputs) for part in (validation, calibration, test))
+    held_s, inside = HeldEfficiency(prepared.range).predict(test.inputs, form.predict)
+    distance = prepared.range.distance
+    spread = fit_spread(validation_s, validation.latency_s, distance(validation.inputs))
+    interval = calibrate(spread, calibration_s, calibration.latency_s, distance(calibration.inputs))
+    return replace(
+        blank,
         scores={
-            "validation": plain(score(predicted["validation"], validation.latency_s).as_json()),
-            "test": plain(score(predicted["test"], test.latency_s).as_json()),
+            "validation": plain(score(validation_s, validation.latency_s).as_json()),
+            "test": plain(score(test_s, test.latency_s).as_json()),
             "test_held": plain(score(held_s, test.latency_s).as_json()),
         },
-        fit_seconds=tuned.fit_seconds,
         size_bytes=form.parts().size_bytes,
         row_us=row_microseconds(form, test.inputs[:1]),
         interval=interval,
-        coverage=interval.coverage(predicted["test"], test.latency_s, distance(test.inputs)).as_json(),
+        coverage=interval.coverage(test_s, test.latency_s, distance(test.inputs)).as_json(),
         range=prepared.range,
         outside=float((~inside).mean()),
         form=form,

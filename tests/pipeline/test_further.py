@@ -46,9 +46,7 @@ def test_what_is_learned_is_kept_when_training_again(run: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
-def test_a_split_that_answers_another_question_learns_no_memory(
-    write_run: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_split_that_answers_another_question_learns_no_memory(write_run: Callable[..., Path], tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     train_run(folder, seconds=2.0, families=["median"], split=Split.parse("range:batch_size:4"))
     assert load_further(folder) == {}

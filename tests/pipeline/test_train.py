@@ -118,12 +118,20 @@ def test_a_family_that_fails_is_a_row_with_the_reason(run: Path, family: str, re
     }
 
 
+def test_a_candidate_knows_its_error_beyond_the_least_work(write_run: WriteRun, run: Path) -> None:
+    large = write_run(run.parent / "large", layers=100, activations=0)
+    candidate = by_place(trained(large, "median"))["linear", "median"]
+    assert candidate.extrapolation["rows"] >= 8
+    assert candidate.extrapolation["mape"] > 0
+
+
 def test_families_that_share_kinds_are_fitted_once_for_all(run: Path, plain_regressors: ModuleType) -> None:
     outcome = trained(run, "test-shared")
     together = plain_regressors.FITS.count("together")
     candidates = by_place(outcome)
     assert candidates["linear", "test-shared"].settings == candidates["activation", "test-shared"].settings
-    assert candidates["linear", "test-shared"].trials["made"] == together
+    extrapolated = bool(candidates["linear", "test-shared"].extrapolation)
+    assert candidates["linear", "test-shared"].trials["made"] == together - extrapolated
 
 
 def test_a_kind_with_too_few_layers_is_refused_and_the_rest_trained(write_run: WriteRun, run: Path) -> None:

@@ -1,0 +1,132 @@
+"""`medn leaderboard`: every candidate of a run side by side, and what each way to select gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.summary import RunArgument
+from medn.cli.train import KindsOption, names_option
+from medn.core.errors import UsageError
+from medn.core.units import percent
+
+LEGEND = """* chosen, p on the Pareto front; errors on test layers, beyond: with more work than was learned from.
+--schemes compares ways to select, --json and --csv have all columns"""
+
+SCHEMES_LEGEND = """means over layer kinds, bytes of all together; the gain is that of the chosen selection, in points
+of accuracy on test layers with its 95 % interval"""
+
+
+def leaderboard(
+    run: RunArgument,
+    sort: Annotated[str, typer.Option("--sort", metavar="COLUMN", help="Any column of the JSON.")] = "mape",
+    kinds: KindsOption = "",
+    candidates: Annotated[str, typer.Option("--candidates", metavar="A,B", help="Only these candidates.")] = "",
+    pareto: Annotated[bool, typer.Option("--pareto", help="Only what no other candidate of the kind beats.")] = False,
+    chosen: Annotated[bool, typer.Option("--chosen", help="Only what was chosen.")] = False,
+    schemes: Annotated[bool, typer.Option("--schemes", help="The ways to select, in place of candidates.")] = False,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the rows as CSV.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+) -> None:
+    """Show the candidates of every kind: errors on test layers, intervals, time, bytes, and what was chosen.
+
+    `medn select RUN` writes it. Errors are shares in JSON and CSV.
+
+    \b
+    Examples:
+      medn leaderboard runs/laptop
+      medn leaderboard runs/laptop --kinds conv2d --sort us_1
+      medn leaderboard runs/laptop --schemes
+      medn leaderboard runs/laptop --chosen --markdown
+    """
+    from medn.pipeline.leaderboard import arranged, csv_text, load_leaderboard
+
+    if as_json + as_csv + as_markdown > 1:
+        raise UsageError("choose one of --json, --csv and --markdown")
+    board = load_leaderboard(run)
+    rows: Sequence[Mapping[str, Any]]
+    if schemes:
+        rows, shown, failures = board.schemes, [_scheme_row(row) for row in board.schemes], []
+    else:
+        rows = arranged(
+            board.rows, sort, names_option(kinds, "--kinds"), names_option(candidates, "--candidates"), pareto, chosen
+        )
+        several = len({row["device"] for row in board.rows}) > 1
+        shown = [_candidate_row(row, several) for row in rows if row["mape"] is not None]
+        failures = _failures(rows)
+    if as_json:
+        write_json({**board.as_json(), **({} if schemes else {"rows": rows})})
+    elif as_csv:
+        typer.echo(csv_text(rows), nl=False)
+    elif as_markdown:
+        _write_markdown(shown)
+        _write_markdown(failures)
+    else:
+        write_rows(shown, as_json=False)
+        write_rows(failures, as_json=False)
+        say(SCHEMES_LEGEND if schemes else LEGEND)
+
+
+def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
+    """What fits on a screen: the weights of an ensemble and the like are in the JSON."""
+    size = row["bytes"]
+    return {
+        **({"device": row["device"]} if with_device else {}),
+        "kind": row["kind"],
+        "candidate": row["candidate"],
+        "": ("*" if row["chosen"] else " ") + ("p" if row["pareto"] else ""),
+        "MAPE": percent(row["mape"]),
+        "median": percent(row["median"]),
+        "within 10 %": percent(row["within_10"]),
+        "R2": _number(row["r2"]),
+        "covered": percent(row["coverage"]),
+        "beyond": percent(row["extrapolation_mape"]),
+        "us, 1 row": _number(row["us_1"]),
+        "100": _number(row["us_100"]),
+        "10,000": _number(row["us_10000"]),
+        "kB": None if size is None else _number(size / 1e3),
+    }
+
+
+def _failures(rows: Sequence[Row]) -> list[Row]:
+    return [
+        {"device": row["device"], "kind": row["kind"], "candidate": row["candidate"], "failed because": row["note"]}
+        for row in rows
+        if row["mape"] is None
+    ]
+
+
+def _scheme_row(row: Row) -> Row:
+    gain = row["gain"]
+    return {
+        "scheme": row["name"],
+        "accuracy": percent(row["accuracy"]),
+        "R2": _number(row["r2"]),
+        "us, 1 row": _number(row["us_1"]),
+        "100": _number(row["us_100"]),
+        "10,000": _number(row["us_10000"]),
+        "kB": _number(row["bytes"] / 1e3),
+        "chosen gains": f"{100 * gain['value']:+.2f} ({100 * gain['low']:+.2f} to {100 * gain['high']:+.2f})",
+        "note": row["note"],
+    }
+
+
+def _number(value: float | None) -> str | None:
+    """Three digits, and all of those before the point."""
+    if value is None:
+        return None
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _write_markdown(rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    lines += [["" if value is None else str(value).replace("|", "\\|") for value in row.values()] for row in rows]
+    for line in lines:
+        typer.echo(f"| {' | '.join(line)} |")
+    typer.echo()

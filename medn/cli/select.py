@@ -1,0 +1,132 @@
+"""`medn select`: which candidates to ship, within what one can afford."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.progress import CostProgress
+from medn.cli.summary import RunArgument
+from medn.cli.train import KindsOption, names_option, need_libraries
+from medn.core.errors import UsageError
+from medn.core.units import duration_words, percent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from medn.pipeline.candidates import Candidate
+    from medn.pipeline.selecting import SelectOutcome
+
+ModeOption = Annotated[
+    str, typer.Option("--mode", help="accuracy, balanced, fast or small: what to do with what the limits leave open.")
+]
+RowsOption = Annotated[
+    int, typer.Option("--rows", help="The size of queries whose time counts: 1, 100 or 10000 rows at once.")
+]
+WeightsOption = Annotated[
+    str, typer.Option("--weights", metavar="KIND=N,..", help="How often each kind is asked; 1 where nothing is said.")
+]
+
+
+def select(
+    run: RunArgument,
+    mode: ModeOption = "accuracy",
+    max_us: Annotated[float | None, typer.Option("--max-us", help="Microseconds a row, mean over kinds.")] = None,
+    max_kb: Annotated[float | None, typer.Option("--max-kb", help="Kilobytes of all kinds together.")] = None,
+    max_load_ms: Annotated[float | None, typer.Option("--max-load-ms", help="Milliseconds to load all kinds.")] = None,
+    rows: RowsOption = 1,
+    weights: WeightsOption = "",
+    kinds: KindsOption = "",
+    measure_again: Annotated[
+        bool, typer.Option("--measure-again", help="Time all candidates anew instead of using what is known.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Choose a candidate or a small ensemble for every layer kind, and write the bundle.
+
+    The most accurate selection within the limits, chosen on validation layers and reported on test layers. Choosing
+    again for another budget trains nothing and times nothing that is known already.
+
+    \b
+    Examples:
+      medn select runs/laptop
+      medn select runs/laptop --mode balanced
+      medn select runs/laptop --max-us 50 --max-kb 500
+      medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
+    """
+    from medn.pipeline.bundling import bundle_run
+    from medn.pipeline.further import load_further
+    from medn.pipeline.selecting import select_run
+    from medn.selection.budget import Budget
+
+    budget = Budget(mode, rows, max_us, max_kb, max_load_ms, _weights(weights))
+    need_libraries()
+    with CostProgress() as progress:
+        outcome = select_run(
+            run,
+            budget,
+            kinds=names_option(kinds, "--kinds"),
+            measure_again=measure_again,
+            on_progress=progress.on_progress,
+        )
+    bundle = bundle_run(run, outcome.chosen, further=load_further(run))
+    if as_json:
+        write_json(_outcome_json(outcome, bundle))
+        return
+    several = len({candidate.device for candidate in outcome.chosen}) > 1
+    write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
+    say(_gain_words(outcome))
+    say(f"chosen in {duration_words(outcome.elapsed_s)}; the bundle is {bundle} ({bundle.stat().st_size / 1e3:.0f} kB)")
+
+
+def _weights(written: str) -> dict[str, float]:
+    """conv2d=10,linear=3"""
+    found: dict[str, float] = {}
+    for entry in written.split(",") if written else []:
+        kind, _, number = entry.partition("=")
+        try:
+            found[kind.strip()] = float(number)
+        except ValueError:
+            raise UsageError(f"--weights: must look like conv2d=10,linear=3 (got {entry!r})") from None
+    return found
+
+
+def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
+    test = candidate.scores["test_held"]
+    return {
+        **({"device": candidate.device} if with_device else {}),
+        "kind": candidate.kind,
+        "chosen": candidate.regressor,
+        "MAPE": percent(test["mape"]),
+        "median": percent(test["median"]),
+        "noise": percent(candidate.noise["median"]) if candidate.noise else None,
+        "us/row": f"{candidate.costs[f'us_{rows}']:.3g}",
+        "kB": f"{candidate.costs['bytes'] / 1e3:.4g}",
+        "load ms": f"{candidate.costs['load_ms']:.3g}",
+    }
+
+
+def _gain_words(outcome: SelectOutcome) -> str:
+    """What choosing brings, in one sentence."""
+    board = outcome.leaderboard
+    chosen = board.schemes[-1]
+    gain = board.gain["accuracy"]
+    over = board.gain["over"]
+    points, low, high = (f"{100 * gain[name]:+.2f}" for name in ("value", "low", "high"))
+    accuracy = f"overall accuracy on test layers {percent(chosen['accuracy'])}"
+    accuracy += "" if chosen["r2"] is None else f", mean R2 {chosen['r2']:.3f}"
+    return f"{accuracy}; {points} points over {over} (95 % interval {low} to {high})"
+
+
+def _outcome_json(outcome: SelectOutcome, bundle: Path) -> dict[str, Any]:
+    board = outcome.leaderboard
+    return {
+        "chosen": [candidate.summary() for candidate in outcome.chosen],
+        "budget": board.budget,
+        "schemes": board.schemes,
+        "gain": board.gain,
+        "bundle": str(bundle),
+        "elapsed_s": outcome.elapsed_s,
+    }

@@ -1,0 +1,141 @@
+"""What the candidates of a run predict for the rows they did not learn from: worked out again, nothing is retrained."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.metrics import score
+from medn.core.ranges import HeldEfficiency
+from medn.core.splits import Split
+from medn.core.table import Array
+from medn.pipeline.bundling import ROOFLINE
+from medn.pipeline.candidates import Candidate, load_candidates
+from medn.pipeline.tables import read_source
+from medn.pipeline.train import candidates_root, prepare
+from medn.pipeline.training import Prepared
+from medn.regressors.form import Form
+
+PARTS = ("validation", "calibration", "test")
+
+SAME_SCORE = 1e-3
+"""How far, relative, a score may be from the saved one; more means that the rows are not the ones learned from."""
+
+Splits = Mapping[str, Mapping[str, Prepared]]
+"""By device and kind."""
+
+STALE = "trained on other measurements than the run holds now: medn train RUN"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """The candidates of one kind on one device, and what each predicts."""
+
+    device: str
+    kind: str
+    prepared: Prepared
+    candidates: Mapping[str, Candidate]
+    """The good ones by regressor, with their forms."""
+    predicted_s: Mapping[str, Mapping[str, Array]]
+    """By regressor and part. Beyond the range the efficiency is held, as a predictor does."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """The other ones, with the reason."""
+    ensembles: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Those among the candidates that are made of others, with the share of each."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.device}/{self.kind}"
+
+
+def evaluate_run(
+    folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None, seed: int | None = None
+) -> list[Evaluated]:
+    """Every device and kind that has a good candidate; the seed of the candidates if none is given."""
+    split = split or Split()
+    source = read_source(folder)
+    root = candidates_root(folder, split)
+    candidates = load_candidates(root)
+    if not candidates:
+        raise NothingMeasured(f"{folder} has no candidates yet. Make them with: medn train {folder}")
+    known = sorted({candidate.kind for candidate in candidates})
+    for kind in kinds:
+        if kind not in known:
+            raise UsageError(unknown("trained layer kind", kind, known))
+    wanted = [each for each in candidates if each.kind in (kinds or known)]
+    if seed is None:
+        seed = Counter(each.seed for each in wanted).most_common(1)[0][0]
+
+    @cache
+    def splits(without_unstable: bool) -> Splits:
+        return prepare(source, sorted({each.kind for each in wanted}), split, seed, without_unstable)[0]
+
+    found = []
+    for device, kind in sorted({(each.device, each.kind) for each in wanted}):
+        own = [each for each in wanted if (each.device, each.kind) == (device, kind)]
+        found += [evaluated] if (evaluated := _evaluated(own, splits)) else []
+    if not found:
+        raise StoreError(f"no candidate in {root} can be used: {_reasons(wanted)}")
+    return found
+
+
+def _reasons(candidates: Sequence[Candidate]) -> str:
+    return "; ".join(sorted({candidate.reason or STALE for candidate in candidates}))
+
+
+def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Evaluated | None:
+    """The candidates of one device and kind; None where none is any good."""
+    device, kind = candidates[0].device, candidates[0].kind
+    prepared = _prepared(candidates, splits)
+    good: dict[str, Candidate] = {}
+    failed: dict[str, str] = {}
+    for candidate in candidates:
+        if not candidate.is_good:
+            failed[candidate.regressor] = candidate.reason
+        elif prepared is None or not _learned_from(candidate, prepared):
+            failed[candidate.regressor] = STALE
+        else:
+            good[candidate.regressor] = candidate
+    if not good or prepared is None:
+        return None
+    roofline = good[ROOFLINE].form if ROOFLINE in good else None
+    held = HeldEfficiency(prepared.range, roofline.predict if roofline else None)
+    predicted = {
+        name: {part: held.predict(getattr(prepared, part).inputs, form_of(each).predict)[0] for part in PARTS}
+        for name, each in good.items()
+    }
+    return Evaluated(device, kind, prepared, good, predicted, failed)
+
+
+def _prepared(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Prepared | None:
+    """The split that the candidates were trained on: with or without the points that repeat badly."""
+    device, kind = candidates[0].device, candidates[0].kind
+    sizes = [candidate.split_sizes for candidate in candidates]
+    for without_unstable in (False, True):
+        found = splits(without_unstable).get(device, {}).get(kind)
+        if found and found.parts.sizes in sizes:
+            return found
+    return None
+
+
+def _learned_from(candidate: Candidate, prepared: Prepared) -> bool:
+    """Whether the candidate scores on these rows what it scored when it was trained."""
+    if candidate.split_sizes != prepared.parts.sizes or candidate.schema != prepared.source.table.schema:
+        return False
+    test = prepared.test
+    now = score(form_of(candidate).predict(test.inputs), test.latency_s).mape
+    return math.isclose(now, candidate.scores["test"]["mape"], rel_tol=SAME_SCORE)
+
+
+def form_of(candidate: Candidate) -> Form:
+    """What a good candidate predicts with."""
+    if candidate.form is None:
+        raise StoreError(
+            f"{candidate.regressor} for {candidate.kind} on {candidate.device} has no form: medn train RUN"
+        )
+    return candidate.form

@@ -1,0 +1,180 @@
+"""Selecting from the candidates of a run within a budget: a matter of seconds once costs are measured."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.metrics import relative_errors
+from medn.core.splits import Split
+from medn.pipeline.candidates import Candidate, Json, plain, save_candidate
+from medn.pipeline.costs import COSTS_FILE, Costs, OnProgress, Question, measured_costs
+from medn.pipeline.ensembling import with_ensembles
+from medn.pipeline.evaluation import Evaluated, evaluate_run, form_of
+from medn.pipeline.leaderboard import Leaderboard, candidate_rows, front_row, scheme_row
+from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.train import candidates_root
+from medn.selection.budget import Budget
+from medn.selection.choice import Shares, by_place, choose, overall_error, shares, whole_front
+from medn.selection.gain import Judged, bootstrap
+from medn.selection.option import Cost, Option, Selection
+from medn.selection.pareto import front
+from medn.selection.schemes import CHOSEN, Scheme, schemes, single
+
+CHOSEN_FOLDER = "chosen"
+BASELINE = "medn"
+"""What selecting is compared with, where every place has it."""
+
+PlaceCosts = Mapping[tuple[str, str], Costs]
+"""By place and candidate."""
+
+
+@dataclass(frozen=True)
+class SelectOutcome:
+    chosen: tuple[Candidate, ...]
+    """One per device and kind, with its form and costs."""
+    leaderboard: Leaderboard
+    elapsed_s: float
+
+
+def select_run(
+    folder: Path,
+    budget: Budget,
+    *,
+    kinds: Sequence[str] = (),
+    measure_again: bool = False,
+    on_progress: OnProgress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> SelectOutcome:
+    """Choose, and write RUN/chosen and the leaderboard. What was chosen before is replaced."""
+    began = clock()
+    root = candidates_root(folder, Split())
+    places = [with_ensembles(each) for each in evaluate_run(folder, kinds=kinds)]
+    share = _shares(places, budget)
+    with RunFolder(root.parent).locked():
+        costs = _costs(places, root / COSTS_FILE, measure_again, on_progress)
+        options = [option for each in places for option in _options(each, costs, budget.rows)]
+        selection = choose(options, budget, share)
+        board = _leaderboard(folder, places, options, selection, costs, budget, share)
+        chosen = tuple(_chosen(each, selection[each.place].name, costs) for each in places)
+        _write_chosen(root.parent / CHOSEN_FOLDER, chosen)
+        board.write(root.parent)
+    return SelectOutcome(chosen, board, clock() - began)
+
+
+def _shares(places: Sequence[Evaluated], budget: Budget) -> Shares:
+    known = {each.kind for each in places}
+    for kind in budget.weights:
+        if kind not in known:
+            raise UsageError(f"weights: {unknown('trained layer kind', kind, known)}")
+    return shares({each.place: budget.weights.get(each.kind, 1.0) for each in places})
+
+
+def _costs(places: Sequence[Evaluated], file: Path, measure_again: bool, on_progress: OnProgress | None) -> PlaceCosts:
+    names = [(each, name) for each in places for name in each.candidates]
+    questions = {
+        f"{each.place}/{name}": Question(form_of(each.candidates[name]), each.prepared.test.inputs)
+        for each, name in names
+    }
+    found = measured_costs(questions, file, again=measure_again, on_progress=on_progress)
+    return {(each.place, name): found[f"{each.place}/{name}"] for each, name in names}
+
+
+def _options(evaluated: Evaluated, costs: PlaceCosts, rows: int) -> list[Option]:
+    validation = evaluated.prepared.validation
+    found = []
+    for name in evaluated.candidates:
+        cost = costs[evaluated.place, name]
+        found.append(
+            Option(
+                evaluated.place,
+                name,
+                relative_errors(evaluated.predicted_s[name]["validation"], validation.latency_s),
+                validation.groups,
+                Cost(cost.us(rows), cost.bytes, cost.load_ms),
+                evaluated.ensembles.get(name, {}),
+            )
+        )
+    return found
+
+
+def _leaderboard(
+    folder: Path,
+    places: Sequence[Evaluated],
+    options: Sequence[Option],
+    selection: Selection,
+    costs: PlaceCosts,
+    budget: Budget,
+    share: Shares,
+) -> Leaderboard:
+    compared = schemes(options, selection, budget, share)
+    judged = bootstrap([_judged(each, compared, share) for each in places])
+    over = _baseline(compared, share)
+    worth = {place: {option.name for option in front(found)} for place, found in by_place(options).items()}
+    test_errors = {
+        (each.place, name): float(relative_errors(predicted["test"], each.prepared.test.latency_s).mean())
+        for each in places
+        for name, predicted in each.predicted_s.items()
+    }
+    rows: list[Json] = []
+    for each in places:
+        own = {name: costs[each.place, name] for name in each.candidates}
+        rows += candidate_rows(each, own, worth[each.place], selection[each.place].name)
+    first = next(iter(places[0].candidates.values()))
+    return Leaderboard(
+        run=folder.resolve().name,
+        split=first.split,
+        seed=first.seed,
+        budget=budget.as_json(),
+        rows=rows,
+        schemes=[scheme_row(scheme, judged, costs, share) for scheme in compared],
+        front=[
+            front_row(resource, each, share, test_errors)
+            for resource in ("us", "bytes")
+            for each in whole_front(options, share, resource)
+        ],
+        gain={
+            "over": over,
+            "accuracy": plain(judged.accuracy_gain(CHOSEN, over).as_json()),
+            "r2": plain(judged.r2_gain(CHOSEN, over).as_json()),
+        },
+    )
+
+
+def _judged(evaluated: Evaluated, compared: Sequence[Scheme], share: Shares) -> Judged:
+    """The test rows of a place with what every scheme predicts there."""
+    predicted = {
+        scheme.name: evaluated.predicted_s[scheme.selection[evaluated.place].name]["test"] for scheme in compared
+    }
+    test = evaluated.prepared.test
+    return Judged(test.latency_s, test.groups, predicted, share[evaluated.place])
+
+
+def _baseline(compared: Sequence[Scheme], share: Shares) -> str:
+    """MEDN for everything; without it the regressor whose validation error is least, or the best of each place."""
+    names = [scheme.name for scheme in compared]
+    if single(BASELINE) in names:
+        return single(BASELINE)
+    alone = [scheme for scheme in compared if scheme.is_single] or [compared[-1]]
+    return min(alone, key=lambda scheme: overall_error(scheme.selection, share)).name
+
+
+def _chosen(evaluated: Evaluated, name: str, costs: PlaceCosts) -> Candidate:
+    return replace(evaluated.candidates[name], costs=costs[evaluated.place, name].as_json())
+
+
+def _write_chosen(folder: Path, chosen: Sequence[Candidate]) -> None:
+    """All of them beside first, so that a kill leaves the old ones or the new ones."""
+    beside = folder.with_name(f"{folder.name}.part")
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        for candidate in chosen:
+            save_candidate(beside, candidate)
+        shutil.rmtree(folder, ignore_errors=True)
+        beside.rename(folder)
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from None
