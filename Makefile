@@ -1,4 +1,4 @@
-# make quickstart   install, measure for a minute, train on what was measured, print how good the predictions are
+# make quickstart   install, then measure, train, choose, bundle and report on this CPU in two minutes
 # make test         everything that must hold: lint, format, types, tests
 # PYTHON=python3.12 make quickstart   to use another interpreter (3.11 or newer)
 
@@ -10,17 +10,11 @@ TYPES := build/types
 # The folders that belong inside medn, as package_dir in setup.cfg maps them.
 MAPPED := $(shell sed -n 's/^    medn\.[a-z_]* = \([a-z_]*\)$$/\1/p' setup.cfg)
 
-# A few families of different sorts; `medn train` takes all of them where none is named.
-QUICK := roofline,ridge,lightgbm_on_roofline,xgboost_on_roofline,medn_on_roofline
-
 .DEFAULT_GOAL := quickstart
 .PHONY: quickstart test install lint types pytest format clean
 
 quickstart: $(INSTALLED)
-	$(BIN)/medn sweep experiments/configs/quickstart.yaml --time 60
-	$(BIN)/medn train runs/quickstart --time 60 --jobs 2 --regressors $(QUICK)
-	@echo "A minute of measurements makes rough predictions. For better ones, measure longer:"
-	@echo "  $(BIN)/medn sweep experiments/configs/cpu-layers.yaml && $(BIN)/medn train runs/cpu-layers --time 15m --jobs 2"
+	$(BIN)/medn quickstart
 
 test: lint types pytest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ def blocks(language: str, *documents: Path) -> list[str]:
     ]
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+def run(code: str, folder: Path = ROOT) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -34,9 +35,23 @@ def test_a_config_that_is_shown_parses(config: str) -> None:
     assert parse_sweep(config).layers
 
 
+@pytest.fixture(scope="module")
+def folder_with_bundle(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `medn quickstart` would have been run, with made-up measurements."""
+    from medn.pipeline.bundling import bundle_run
+    from medn.pipeline.candidates import load_candidates
+    from medn.pipeline.train import train_run
+
+    folder = tmp_path_factory.mktemp("documents")
+    measured = write_run(folder / "runs" / "quickstart")
+    train_run(measured, seconds=1.0, families=["linear"])
+    bundle_run(measured, load_candidates(measured / "candidates"))
+    return folder
+
+
 @pytest.mark.parametrize("code", blocks("python", ROOT / "README.md"))
-def test_an_example_of_the_readme_runs(code: str) -> None:
-    run(code)
+def test_an_example_of_the_readme_runs(code: str, folder_with_bundle: Path) -> None:
+    run(code, folder_with_bundle)
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,23 @@ from typing import Annotated
 import typer
 
 from medn.cli.bench import bench
+from medn.cli.compare import compare
 from medn.cli.doctor import doctor
 from medn.cli.export import export
 from medn.cli.importing import import_rows
+from medn.cli.inspect import inspect
+from medn.cli.leaderboard import leaderboard
 from medn.cli.listing import list_entries
 from medn.cli.output import say
+from medn.cli.predict import predict
+from medn.cli.quickstart import quickstart
+from medn.cli.report import report
 from medn.cli.schema import schema
+from medn.cli.select import select
+from medn.cli.serve import serve
 from medn.cli.summary import summary
 from medn.cli.sweep import sweep
+from medn.cli.table import table
 from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
 
@@ -32,6 +41,8 @@ Examples:
   medn list kinds conv2d                            the parameters of a layer kind
   medn sweep experiments/configs/quickstart.yaml    measure what a config describes
   medn summary runs/quickstart                      what was measured, and how well it repeats
+  medn report runs/quickstart --open                how good the predictions are, as a page
+  medn predict NAME.medn linear in_features=512 out_features=512    what one layer costs
 
 \b
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such device,
@@ -43,11 +54,20 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such devic
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(name="doctor")(doctor)
+app.command(name="quickstart")(quickstart)
 app.command(name="list")(list_entries)
 app.command(name="schema")(schema)
 app.command(name="sweep")(sweep)
 app.command(name="summary")(summary)
 app.command(name="train")(train)
+app.command(name="select")(select)
+app.command(name="leaderboard")(leaderboard)
+app.command(name="serve")(serve)
+app.command(name="report")(report)
+app.command(name="compare")(compare)
+app.command(name="predict")(predict)
+app.command(name="table")(table)
+app.command(name="inspect")(inspect)
 app.command(name="import")(import_rows)
 app.command(name="export")(export)
 app.add_typer(bench)

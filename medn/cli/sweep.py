@@ -71,7 +71,7 @@ def sweep(
     from medn.pipeline.run_folder import DEFAULT_ROOT, RunFolder
 
     folder = RunFolder(run or DEFAULT_ROOT / chosen.name)
-    done = _measure(chosen, folder, seconds, mix_environments)
+    done = measure(chosen, folder, seconds, mix_environments)
     with folder.store(must_exist=True) as store:
         from medn.pipeline.summary import summarise
 
@@ -118,7 +118,7 @@ def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> No
     say(f"{len(plan.points)} points, {visits} visits, about {duration_words(expected_s)}{limit}; nothing was measured")
 
 
-def _measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_environments: bool) -> dict[str, Any]:
+def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_environments: bool) -> dict[str, Any]:
     """Run the sweep, telling how far it is and how it ended."""
     from medn.cli.progress import SweepProgress
     from medn.pipeline.sweep import run_sweep

@@ -26,6 +26,8 @@ class DistilledMedn(Regressor):
         teachers = []
         for place in range(count):
             seconds = (effort.seconds_left - (1 - TEACHING_SHARE) * effort.seconds) / (count - place)
+            if teachers and seconds <= 0:
+                break  # a large table may have taken one teacher all of the time: the rest belongs to the student
             own = Effort(max(seconds, 0.0), effort.seed + place, effort.threads, clock=effort.clock)
             teachers.append(fit_networks({"kind": (train, validation)}, large, own)["kind"])
         lessons = taught(train, teachers, extra, effort.seed)

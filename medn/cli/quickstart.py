@@ -1,0 +1,140 @@
+"""`medn quickstart`: the whole flow on this machine, from nothing to predictions."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.sweep import RunOption, measure, seconds_option
+from medn.cli.train import TrainProgress, need_libraries
+from medn.core.errors import UsageError
+from medn.core.units import duration_words, latency_words, percent
+
+if TYPE_CHECKING:
+    from medn.pipeline.candidates import Candidate
+    from medn.pipeline.quickstart import Check
+    from medn.pipeline.selecting import SelectOutcome
+
+TimeOption = Annotated[
+    float, typer.Option("--time", metavar="TIME", parser=seconds_option, help="How long it may take: 120, 2m, 10m.")
+]
+
+EXPLAINED = (
+    "Errors are on layers that no regressor has seen. The noise is how far two halves of the measurements of the same "
+    "layer disagree: no prediction can be better than that."
+)
+
+
+def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson = False) -> None:
+    """Measure layers on this CPU, train, choose, and predict: everything once, in two minutes.
+
+    The same command again goes on: it measures more, trains again and gets better.
+
+    \b
+    Examples:
+      medn quickstart
+      medn quickstart --time 10m --run runs/laptop
+    """
+    from medn.pipeline.quickstart import SHORTEST_S, SWEEP_SHARE, TRAIN_SHARE, check_fresh_layer, quick_config
+    from medn.pipeline.run_folder import DEFAULT_ROOT, RunFolder
+
+    need_libraries()
+    if time < SHORTEST_S:
+        raise UsageError(f"--time: must be at least {SHORTEST_S:g} seconds (got {time:g})")
+    began = clock.monotonic()
+    config = quick_config()
+    folder = RunFolder(run or DEFAULT_ROOT / config.name)
+    say(f"1 of 4: measuring layers on this CPU with {config.devices[0].name}, {duration_words(SWEEP_SHARE * time)}")
+    measure(config, folder, SWEEP_SHARE * time, mix_environments=False)
+    say(f"2 of 4: training regressors on what was measured, {duration_words(TRAIN_SHARE * time)}")
+    _train(folder.path, TRAIN_SHARE * time)
+    say("3 of 4: choosing the most accurate ones, and writing the bundle and the report")
+    outcome, bundle, report = _finish(folder.path)
+    say("4 of 4: measuring a layer that was not in the sweep, to compare")
+    from medn.predictor.predictor import load
+
+    check = check_fresh_layer(folder, config, load(bundle))
+    if as_json:
+        write_json(_as_json(outcome, check, bundle, report, clock.monotonic() - began))
+        return
+    write_rows([_row(candidate) for candidate in outcome.chosen], as_json=False)
+    say(EXPLAINED)
+    say(_compared(check))
+    say(f"Done in {duration_words(clock.monotonic() - began)}. The report is {report.resolve()}")
+    say(_next(folder.path, bundle))
+
+
+def _train(run: Path, seconds: float) -> None:
+    from medn.pipeline.quickstart import FAMILIES
+    from medn.pipeline.train import train_run
+
+    with TrainProgress() as progress:
+        train_run(run, seconds=seconds, families=FAMILIES, jobs=os.cpu_count() or 1, on_progress=progress.on_progress)
+
+
+def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
+    from medn.pipeline.bundling import bundle_run
+    from medn.pipeline.further import load_further
+    from medn.pipeline.selecting import select_run
+    from medn.report.content import gather
+    from medn.report.page import report_page, write_page
+    from medn.selection.budget import Budget
+
+    outcome = select_run(run, Budget())
+    bundle = bundle_run(run, outcome.chosen, further=load_further(run))
+    return outcome, bundle, write_page(run / "report.html", report_page(gather(run)))
+
+
+def _row(candidate: Candidate) -> Row:
+    """For somebody who sees medn for the first time."""
+    test = candidate.scores["test"]
+    return {
+        "layer kind": candidate.kind,
+        "measured points": sum(candidate.split_sizes.values()),
+        "chosen regressor": candidate.regressor,
+        "typical error": percent(test["median"]),
+        "mean error": percent(test["mape"]),
+        "within 10 %": percent(test["within_10"]),
+        "noise of measuring": percent(candidate.noise["mean"]) if candidate.noise else None,
+        "us per question": f"{candidate.costs['us_1']:.0f}",
+    }
+
+
+def _compared(check: Check) -> str:
+    prediction, values = check.prediction, check.point.layer.values
+    return (
+        f"A fresh layer: conv2d {values['in_channels']} -> {values['out_channels']}, 3x3 at {values['in_h']}x"
+        f"{values['in_w']}, batch size {check.point.condition.batch_size}: predicted "
+        f"{latency_words(prediction.latency_s)} ({latency_words(prediction.low_s)} to "
+        f"{latency_words(prediction.high_s)}), measured {latency_words(check.measured_s)}: "
+        f"{abs(check.difference):.0%} {'above' if check.difference > 0 else 'below'} the measurement, which lies "
+        f"{'inside' if check.is_inside else 'outside'} the interval."
+    )
+
+
+def _next(run: Path, bundle: Path) -> str:
+    layer = "in_channels=64 out_channels=128 in_size=28 kernel_size=3 same_padding=true batch_size=4"
+    return f"""Next:
+  medn predict {bundle} conv2d {layer}
+  medn leaderboard {run}
+  medn quickstart --time 10m"""
+
+
+def _as_json(outcome: SelectOutcome, check: Check, bundle: Path, report: Path, elapsed_s: float) -> dict[str, Any]:
+    return {
+        "bundle": str(bundle),
+        "report": str(report),
+        "chosen": [candidate.summary() for candidate in outcome.chosen],
+        "fresh": {
+            "layer": check.point.layer.values,
+            "predicted": check.prediction._asdict(),
+            "measured_s": check.measured_s,
+            "difference": check.difference,
+        },
+        "elapsed_s": elapsed_s,
+    }
