@@ -1,0 +1,1 @@
+"""Programs that optimise models, with medn in their loop. Each really runs."""

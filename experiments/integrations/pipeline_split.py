@@ -1,0 +1,246 @@
+"""torch.distributed.pipelining with stages of equal time instead of an equal number of layers.
+
+    python -m experiments.integrations.pipeline_split --bundle runs/laptop/laptop.medn --stages 3
+    python -m experiments.integrations.pipeline_split --model transformer
+
+The model is captured, its layers get their seconds from a bundle (without one, from a quick measurement), and the best
+stages become a `split_spec`. Both ways to split are run, stage after stage in this process; their outputs must be
+those of the whole model, and every stage is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.distributed.pipelining import Pipe, SplitPoint, pipeline
+
+import medn
+from experiments.tables import markdown_table, write_tables
+from medn.capture.capturing import capture
+from medn.capture.unknown import STAND_IN_DTYPE, stand_in
+from medn.capture.values import CapturedLayer, CapturedModel
+from medn.core.errors import MednError, UsageError
+from medn.core.table import Array
+from medn.core.values import Condition
+from medn.devices.backend import HostTimer
+from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
+from medn.devices.workload import make_workload
+from medn.partition.graph import Graph, Link, graph_of, module_starts
+from medn.partition.layer_table import layer_table
+from medn.partition.stages import Stages, pipeline_stages
+
+LINK = Link(bytes_per_s=1e10)
+"""All stages run in one process here, where handing a tensor on costs next to nothing."""
+VISIT_S = 0.03
+PASSES = 5
+TOLERANCE = 1e-4
+
+
+def convnet() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Twelve convolutions, of which the first few do most of the work."""
+    channels = [3, 32, 32, 64, 64, 64, 128, 128, 128, 128, 128, 128, 128]
+    blocks = []
+    for index, (before, after) in enumerate(itertools.pairwise(channels)):
+        block = [torch.nn.Conv2d(before, after, 3, padding=1), torch.nn.BatchNorm2d(after), torch.nn.ReLU()]
+        blocks.append(torch.nn.Sequential(*block, *([torch.nn.MaxPool2d(2)] if index in (1, 3, 5) else [])))
+    head = [torch.nn.Flatten(), torch.nn.Linear(128 * 12 * 12, 256), torch.nn.ReLU(), torch.nn.Linear(256, 100)]
+    return torch.nn.Sequential(*blocks, *head), torch.rand(1, 3, 96, 96)
+
+
+class Block(torch.nn.Module):
+    """One block of a transformer."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.before = torch.nn.LayerNorm(width)
+        self.mix = torch.nn.Linear(width, 3 * width)
+        self.out = torch.nn.Linear(width, width)
+        self.between = torch.nn.LayerNorm(width)
+        self.up = torch.nn.Linear(width, 4 * width)
+        self.down = torch.nn.Linear(4 * width, width)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.mix(self.before(tokens)).chunk(3, -1)
+        tokens = tokens + self.out(torch.nn.functional.scaled_dot_product_attention(query, key, value))
+        fed: torch.Tensor = self.down(torch.nn.functional.gelu(self.up(self.between(tokens))))
+        return tokens + fed
+
+
+def transformer() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Eight blocks and the large last layer of a language model, which weighs as much as several of them."""
+    blocks = [Block(192) for _ in range(8)]
+    return torch.nn.Sequential(*blocks, torch.nn.LayerNorm(192), torch.nn.Linear(192, 16_000)), torch.rand(1, 64, 192)
+
+
+MODELS: dict[str, Callable[[], tuple[torch.nn.Module, torch.Tensor]]] = {
+    "convnet": convnet,
+    "transformer": transformer,
+}
+
+
+def best_s(runs: Mapping[Any, Callable[[], object]], passes: int) -> dict[Any, float]:
+    """Undisturbed seconds of each run: the lowest of several short visits, one after the other in every pass.
+
+    Seconds of the processor, which other programs disturb least; on one thread nothing else is waited for.
+    """
+    found = dict.fromkeys(runs, np.inf)
+    options = VisitOptions(seconds=VISIT_S)
+    for _ in range(passes):
+        for name, run in runs.items():
+            samples = take_samples(_without_result(run), HostTimer(), process_resources(1), options)
+            found[name] = min(found[name], float(np.quantile(samples.cpu_s, IDLE_QUANTILE)))
+    return found
+
+
+def _without_result(run: Callable[[], object]) -> Callable[[], None]:
+    def call() -> None:
+        run()
+
+    return call
+
+
+def measured_layers_s(model: CapturedModel) -> Array:
+    """Each different layer measured alone."""
+
+    def question(captured: CapturedLayer) -> tuple[Any, int, str]:
+        if captured.layer is None:
+            return stand_in(captured), captured.batch_size, STAND_IN_DTYPE
+        return captured.layer, captured.batch_size, captured.dtype
+
+    workloads = {
+        (layer, batch_size, dtype): make_workload(layer, Condition(batch_size=batch_size, dtype=dtype))
+        for layer, batch_size, dtype in map(question, model.layers)
+    }
+    runs = {key: partial(workload.module, *workload.inputs) for key, workload in workloads.items()}
+    for run in runs.values():
+        run()
+    found = best_s(runs, passes=2)
+    return np.array([found[question(captured)] for captured in model.layers])
+
+
+def layers_s(model: CapturedModel, bundle: Path | None) -> tuple[Array, dict[str, Any]]:
+    """Seconds of the layers, and where they come from."""
+    if bundle is None:
+        return measured_layers_s(model), {"seconds of layers": "each measured alone"}
+    predictor = medn.load(bundle)
+    table = layer_table(model, predictor.kinds)
+    asking_s = best_s({"ask": lambda: table.predict_s(predictor)}, passes=2)["ask"]
+    about = {
+        "seconds of layers": f"predicted for {predictor.device!r}",
+        "layers without a predicted kind": len(table.stood_in),
+        "ms to predict all layers": 1e3 * asking_s,
+    }
+    return table.predict_s(predictor), about
+
+
+def split_model(model: torch.nn.Module, example: torch.Tensor, begin: Sequence[str]) -> Pipe:
+    """The model with stages that begin with the modules of these names."""
+    with warnings.catch_warnings(action="ignore"):
+        # A copy, because the marks of where to split stay in the model.
+        pipe = pipeline(copy.deepcopy(model), (example,), split_spec=dict.fromkeys(begin, SplitPoint.BEGINNING))
+    if pipe.num_stages != len(begin) + 1:
+        raise MednError(f"split at {', '.join(begin)} the model has {pipe.num_stages} stages")
+    return pipe
+
+
+def stage_runs(pipe: Pipe, example: torch.Tensor) -> tuple[list[Callable[[], Any]], torch.Tensor]:
+    """Each stage of a split model with the inputs that it gets, ready to run alone; and the output of the whole."""
+    runs: list[Callable[[], Any]] = []
+
+    def keep(stage: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        # As it stands, a stage is interpreted operator by operator; traced, it runs as fast as the model did.
+        traced = torch.fx.symbolic_trace(stage)
+        runs.append(lambda: traced(*given))
+
+    handles = [pipe.get_stage_module(place).register_forward_pre_hook(keep) for place in range(pipe.num_stages)]
+    (output,) = pipe(example)
+    for handle in handles:
+        handle.remove()
+    return runs, output
+
+
+def row(way: str, found: Stages, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
+    predicted = [float(seconds[stage.start : stage.stop].sum()) for stage in found.stages]
+    return {
+        "stages": way,
+        "begin with": " ".join(begin),
+        "layers": " ".join(str(stage.stop - stage.start) for stage in found.stages),
+        "expected ms": " ".join(f"{1e3 * each:.2f}" for each in predicted),
+        "measured ms": " ".join(f"{1e3 * each:.2f}" for each in stage_s),
+        "slowest, expected ms": 1e3 * max(predicted),
+        "slowest, measured ms": 1e3 * max(stage_s),
+    }
+
+
+def both_ways(graph: Graph, seconds: Array, count: int) -> tuple[dict[str, Stages], float]:
+    """Stages of as many layers each, stages of as many seconds each, and the seconds it takes to find these."""
+    cuts = list(module_starts(graph.names))
+
+    def stages(seconds: Array) -> Stages:
+        return pipeline_stages(graph, np.tile(seconds, (count, 1)), LINK, cuts=cuts)
+
+    finding_s = best_s({"find": lambda: stages(seconds)}, passes=2)["find"]
+    return {"by number of layers": stages(np.ones(len(graph))), "by seconds": stages(seconds)}, finding_s
+
+
+def compare(name: str, count: int, bundle: Path | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of the table, and what must be known to read them."""
+    torch.manual_seed(0)
+    model, example = MODELS[name]()
+    model.eval()
+    captured = capture(model, example)
+    graph = graph_of(captured)
+    seconds, about = layers_s(captured, bundle)
+    ways, finding_s = both_ways(graph, seconds, count)
+    starts = module_starts(graph.names)
+    begin = {way: [starts[stage.start] for stage in found.stages[1:]] for way, found in ways.items()}
+    expected = model(example)
+    runs: dict[tuple[str, int], Callable[[], object]] = {}
+    for way in ways:
+        parts, output = stage_runs(split_model(model, example, begin[way]), example)
+        for got in (output, parts[-1]()):
+            error = float((got - expected).abs().max() / expected.abs().max())
+            if error > TOLERANCE:
+                raise MednError(f"the model split {way} computes something else (relative difference {error:.2g})")
+        runs |= {(way, place): run for place, run in enumerate(parts)}
+    timed = best_s(runs, PASSES)
+    rows = [
+        row(way, found, seconds, begin[way], [timed[way, place] for place in range(count)])
+        for way, found in ways.items()
+    ]
+    about = {"model": name, "layers": len(graph), **about, "ms to find the stages": 1e3 * finding_s}
+    return rows, about | {"outputs": f"equal to those of the whole model within {TOLERANCE} of the largest"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=sorted(MODELS), default="convnet")
+    parser.add_argument("--stages", type=int, default=3)
+    parser.add_argument("--bundle", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args(arguments)
+    if options.stages < 2:
+        raise UsageError(f"--stages: must be at least 2 (got {options.stages})")
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        rows, about = compare(options.model, options.stages, options.bundle)
+    write_tables(options.out, f"pipeline_split_{options.model}", rows, about)
+    print(markdown_table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except MednError as error:
+        sys.exit(f"error: {error}")

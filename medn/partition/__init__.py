@@ -1,0 +1,1 @@
+"""Partitioning: which layers of a model run where, by the seconds that a predictor gives them."""

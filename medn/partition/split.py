@@ -1,0 +1,155 @@
+"""A model between two devices, such as a phone and a server: the split with the least latency, over all there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from medn.core.errors import UsageError, unknown
+from medn.core.table import Array
+from medn.partition.flow import Network
+from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+
+Place = Literal["here", "there"]
+PLACES: tuple[Place, Place] = ("here", "there")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where each layer runs, and the seconds of one run of the model: layer after layer, waiting for each transfer."""
+
+    places: tuple[Place, ...]
+    compute_s: float
+    transfer_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.compute_s + self.transfer_s
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """What a run of a model costs in each place and between the two. The inputs are here."""
+
+    graph: Graph
+    here_s: Array
+    there_s: Array
+    """Seconds of each layer; infinite where a device cannot run it."""
+    link: Link
+    back: Link | None = None
+    """The link from there to here, where it is another one."""
+    outputs: Place = "here"
+    """Where the outputs are wanted."""
+
+    def __post_init__(self) -> None:
+        for name, seconds in (("here_s", self.here_s), ("there_s", self.there_s)):
+            if np.shape(seconds) != (len(self.graph),) or not (np.asarray(seconds) >= 0).all():
+                raise UsageError(f"{name}: must be {len(self.graph)} numbers from 0 on, one for each layer")
+        if self.outputs not in PLACES:
+            raise UsageError(unknown("place", self.outputs, PLACES))
+        stuck = np.isinf(self.here_s) & np.isinf(self.there_s)
+        if stuck.any():
+            raise UsageError(f"layer {self.graph.names[stuck.argmax()]!r} can run neither here nor there")
+
+    def over_s(self, tensor: Tensor) -> float:
+        return self.link.seconds(tensor.size_bytes)
+
+    def back_s(self, tensor: Tensor) -> float:
+        return (self.back or self.link).seconds(tensor.size_bytes)
+
+    def price(self, places: Sequence[Place]) -> Split:
+        """What a given split costs."""
+        if len(places) != len(self.graph) or not set(places) <= set(PLACES):
+            raise UsageError(f"places: must be {len(self.graph)} times 'here' or 'there'")
+        compute_s = float(np.where(np.array(places) == "here", self.here_s, self.there_s).sum())
+        transfer_s = 0.0
+        for tensor in self.graph.tensors:
+            source = "here" if tensor.source == OUTSIDE else places[tensor.source]
+            readers = {places[reader] for reader in tensor.readers} | ({self.outputs} if tensor.is_output else set())
+            if readers - {source}:
+                transfer_s += self.over_s(tensor) if source == "here" else self.back_s(tensor)
+        return Split(tuple(places), compute_s, transfer_s)
+
+
+def split_between(
+    graph: Graph,
+    here_s: Array,
+    there_s: Array,
+    link: Link,
+    *,
+    back: Link | None = None,
+    outputs: Place = "here",
+    one_way: bool = False,
+) -> Split:
+    """The split with the least seconds from inputs here to outputs where they are wanted.
+
+    With `one_way`, what has gone over does not come back before the end: no layer here reads what was made there.
+
+    >>> graph = Graph(("a", "b"), (Tensor(OUTSIDE, (0,), 800), Tensor(0, (1,), 100), Tensor(1, (), 4, True)))
+    >>> split_between(graph, np.array([0.1, 5.0]), np.array([0.1, 0.5]), Link(bytes_per_s=100)).places
+    ('here', 'there')
+    """
+    ways = Ways(graph, np.asarray(here_s, dtype=float), np.asarray(there_s, dtype=float), link, back, outputs)
+    if one_way:
+        _check_one_way(ways)
+    here, there = len(graph), len(graph) + 1
+    side = _network(ways, here, there, one_way).sink_side(here, there)
+    return ways.price([PLACES[is_there] for is_there in side[: len(graph)]])
+
+
+def _network(ways: Ways, here: int, there: int, one_way: bool) -> Network:
+    """A network in which every cut costs what the split costs that puts one side here and the other there."""
+    graph = ways.graph
+    network = Network(len(graph) + 2)
+    # More than any possible split: edges with so much room are never cut.
+    finite = [*ways.here_s[np.isfinite(ways.here_s)], *ways.there_s[np.isfinite(ways.there_s)]]
+    never = 1.0 + 2 * sum(finite) + 2 * sum(ways.over_s(each) + ways.back_s(each) for each in graph.tensors)
+    for layer, (here_s, there_s) in enumerate(zip(ways.here_s.tolist(), ways.there_s.tolist(), strict=True)):
+        # Of the two only the difference matters.
+        if here_s > there_s:
+            network.add_edge(layer, there, min(here_s - there_s, never))
+        else:
+            network.add_edge(here, layer, min(there_s - here_s, never))
+    for tensor in graph.tensors:
+        source = here if tensor.source == OUTSIDE else tensor.source
+        readers = [*tensor.readers]
+        if tensor.is_output:
+            readers.append(here if ways.outputs == "here" else there)
+        if len(readers) == 1:
+            network.add_edge(source, readers[0], ways.over_s(tensor), ways.back_s(tensor))
+        else:  # two nodes more, so that readers on the other side share one transfer
+            over, back = network.add_node(), network.add_node()
+            network.add_edge(source, over, ways.over_s(tensor))
+            network.add_edge(back, source, ways.back_s(tensor))
+            for reader in readers:
+                network.add_edge(over, reader, never)
+                network.add_edge(reader, back, never)
+        if one_way and tensor.source != OUTSIDE:
+            for reader in tensor.readers:
+                network.add_edge(reader, source, never)
+    return network
+
+
+def _check_one_way(ways: Ways) -> None:
+    """Where some layers can run only there and others only here, it may be that every way leads back."""
+    sources: list[list[int]] = [[] for _ in ways.graph.names]
+    for tensor in ways.graph.tensors:
+        for reader in tensor.readers if tensor.source != OUTSIDE else ():
+            sources[reader].append(tensor.source)
+    names = ways.graph.names
+    held: dict[int, int] = {}
+    """For layers that must be there, the layer that can run only there and that they need."""
+    for layer, (here_s, there_s) in enumerate(zip(ways.here_s, ways.there_s, strict=True)):
+        if math.isinf(here_s):
+            held[layer] = layer
+        elif needed := [held[source] for source in sources[layer] if source in held]:
+            held[layer] = needed[0]
+        if math.isinf(there_s) and layer in held:
+            raise UsageError(
+                f"no split goes over only once: layer {names[layer]!r} can run only here and needs "
+                f"{names[held[layer]]!r}, which can run only there"
+            )
