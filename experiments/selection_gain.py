@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from medn.core.errors import MednError, NothingMeasured, UsageError
 from medn.core.metrics import relative_errors
 from medn.core.table import Array
 from medn.pipeline.leaderboard import load_leaderboard
-from medn.pipeline.training import row_microseconds
+from medn.pipeline.timing import call_seconds
+from medn.regressors.form import Form
 from medn.selection.budget import Budget
 from medn.selection.choice import choose, shares
 from medn.selection.ensembles import ensemble_name, mixed, offered
@@ -154,10 +156,15 @@ def _logs(task: Task, out: Path) -> dict[str, dict[str, Array]]:
     }
 
 
+def _row_seconds(form: Form, row: Array) -> float:
+    form.one(row)  # what happens once belongs to loading
+    return call_seconds(lambda: form.one(row), time.thread_time)
+
+
 def _task_options(task: Task, logs: Mapping[str, Mapping[str, Array]], out: Path) -> list[Option]:
     fits = fits_of(task, out)
     forms = {name: fits.form(name) for name in logs}
-    times = {name: row_microseconds(form, task.table.inputs[:1]) for name, form in forms.items()}
+    times = {name: 1e6 * _row_seconds(form, task.table.inputs[0]) for name, form in forms.items()}
     sizes = {name: form.parts().size_bytes for name, form in forms.items()}
     held = task.parts.validation
     validation = {name: own["validation"] for name, own in logs.items()}

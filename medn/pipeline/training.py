@@ -15,11 +15,12 @@ from medn.core.intervals import calibrate, fit_spread
 from medn.core.metrics import score
 from medn.core.ranges import HeldEfficiency, Range
 from medn.core.splits import Parts
-from medn.core.table import Array, Table
+from medn.core.table import Table
 from medn.core.values import content_key
 from medn.pipeline.candidates import Candidate, candidate_folder, pack, plain, save_candidate, unpack
 from medn.pipeline.extrapolation import LEAST_WORK, extrapolation_scores
 from medn.pipeline.tables import KindTable
+from medn.pipeline.timing import call_seconds
 from medn.pipeline.tuning import Tuned, one_line, tune
 from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
@@ -29,8 +30,6 @@ ALL_KINDS = "all-kinds"
 
 LARGEST_DIFFERENCE = 1e-4
 """How far a deployed form may be from what was fitted, relative, for any row."""
-
-TIMING_S = 0.03
 
 EXTRAPOLATION_SHARE = 0.1
 """Of a job's time, kept back from the search for one more fit that tells how it extrapolates."""
@@ -180,7 +179,7 @@ def judge_form(blank: Candidate, prepared: Prepared, form: Form) -> Candidate:
             "test_held": plain(score(held_s, test.latency_s).as_json()),
         },
         size_bytes=form.parts().size_bytes,
-        row_us=row_microseconds(form, test.inputs[:1]),
+        row_us=1e6 * call_seconds(lambda: form.one(test.inputs[0]), time.thread_time),
         interval=interval,
         coverage=interval.coverage(test_s, test.latency_s, distance(test.inputs)).as_json(),
         range=prepared.range,
@@ -200,15 +199,3 @@ def _exported(fitted: Fitted, prepared: Prepared) -> Form:
     if not difference <= LARGEST_DIFFERENCE:
         raise NotTheSame(f"the deployed form differs by {difference:.2g} from the fitted regressor")
     return form
-
-
-def row_microseconds(form: Form, row: Array) -> float:
-    """The usual time of one prediction, over as many as fit into a moment."""
-    form.predict(row)
-    times: list[float] = []
-    stop = time.perf_counter() + TIMING_S
-    while len(times) < 5 or time.perf_counter() < stop:
-        began = time.perf_counter()
-        form.predict(row)
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
