@@ -38,12 +38,11 @@ def further_jobs(job: Job, run: Path) -> Iterator[Job]:
 
 def _measured(prepared: Prepared, quantity: str) -> Prepared | None:
     """The rows that have the quantity, with it in the place of the latency; None where they are too few."""
-    parts = {
-        name: _rows_with(getattr(prepared, name), quantity) for name in ("train", "validation", "calibration", "test")
-    }
-    if min(map(len, parts.values())) < FEWEST_ROWS:
+    parts = (prepared.train, prepared.validation, prepared.calibration, prepared.test)
+    train, validation, calibration, test = (_rows_with(part, quantity) for part in parts)
+    if min(map(len, (train, validation, calibration, test))) < FEWEST_ROWS:
         return None
-    return replace(prepared, **parts)
+    return replace(prepared, train=train, validation=validation, calibration=calibration, test=test)
 
 
 def _rows_with(table: Table, quantity: str) -> Table:

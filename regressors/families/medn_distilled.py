@@ -23,7 +23,7 @@ class DistilledMedn(Regressor):
         small = {**self.defaults, **settings}
         count, extra = small.pop("teachers"), small.pop("extra")
         large = {name: value for name, value in small.items() if name not in ("width", "hidden")}
-        teachers = []
+        teachers: list[Fitted] = []
         for place in range(count):
             seconds = (effort.seconds_left - (1 - TEACHING_SHARE) * effort.seconds) / (count - place)
             if teachers and seconds <= 0:
