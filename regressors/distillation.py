@@ -12,17 +12,33 @@ from dataclasses import replace
 import numpy as np
 
 from medn.core.table import Array, Table
-from medn.regressors.regressor import Fitted
+from medn.regressors.learned import thinned
+from medn.regressors.regressor import Effort, Fitted
 
 
-def taught(table: Table, teachers: Sequence[Fitted], extra: float, seed: int) -> Table:
-    """The table as its teachers see it, and so many times its rows between them on top."""
-    random = np.random.default_rng(seed)
-    mixed = _between(table, round(extra * len(table)), random)
+TRIED_ROWS = 2000
+"""So many rows tell how long teachers take for one."""
+
+
+def taught(table: Table, teachers: Sequence[Fitted], extra: float, effort: Effort) -> Table:
+    """The table as its teachers see it, and so many times its rows between them on top, as far as the time goes."""
+    random = np.random.default_rng(effort.seed)
+    most = _affordable_rows(table, teachers, effort)
+    table = thinned(table, most, effort.seed)
+    mixed = _between(table, min(round(extra * len(table)), most - len(table)), random)
     inputs = np.vstack([table.inputs, mixed]).astype(np.float32).astype(np.float64)
-    logs = np.mean([np.log(teacher.predict(inputs)) for teacher in teachers], axis=0)
+    # The median, as one of them may have had too little time.
+    logs = np.median([np.log(teacher.predict(inputs)) for teacher in teachers], axis=0)
     groups = np.concatenate([table.groups, np.full(len(mixed), "between two layers")])
     return replace(table, inputs=inputs, latency_s=np.exp(logs), groups=groups, targets={})
+
+
+def _affordable_rows(table: Table, teachers: Sequence[Fitted], effort: Effort) -> int:
+    before, tried = effort.seconds_left, table.inputs[:TRIED_ROWS]
+    for teacher in teachers:
+        teacher.predict(tried)
+    after = effort.seconds_left
+    return max(int(after * len(tried) / max(before - after, 1e-9)), len(tried))
 
 
 def _between(table: Table, count: int, random: np.random.Generator) -> Array:

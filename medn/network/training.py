@@ -28,6 +28,10 @@ ROUND_STEPS = 50
 WARM_UP = 0.15
 RESERVE = 0.05
 """Of the time, kept for what follows the training."""
+
+WARM_STEPS = 5
+TIMED_STEPS = 20
+"""After the first few steps, so many tell how long one takes."""
 LARGEST_GRADIENT = 1.0
 
 
@@ -155,12 +159,19 @@ class _Training:
     def _round(self) -> None:
         random = np.random.default_rng((self.seed, self.progress.round))
         steps = self.progress.rounds * self.round_steps
-        for kind, rows in self._batches(random):
-            done = self.progress.step / steps
-            self._step(kind, rows, done, steps)
+        before = self.seconds_left()
+        for place, (kind, rows) in enumerate(self._batches(random)):
+            self._step(kind, rows, self.progress.step / steps, steps)
             # The first step is always taken, so that there is something to keep.
-            if self.seconds_left() <= 0:
+            left = self.seconds_left()
+            if left <= 0:
                 return
+            if self.progress.round == 0 and place == WARM_STEPS:
+                before = left
+            elif self.progress.round == 0 and place == WARM_STEPS + TIMED_STEPS:
+                # On a large table the time may end within the first round: the learning rate must come down by then.
+                affordable = int(left * (1 - RESERVE) / max((before - left) / TIMED_STEPS, 1e-9))
+                steps = min(steps, self.progress.step + affordable + 1)
 
     def _batches(self, random: np.random.Generator) -> Iterator[tuple[str, Tensor]]:
         for _ in range(self.passes):

@@ -7,8 +7,11 @@ from medn.regressors.distillation import taught
 from medn.regressors.networks import fit_networks
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
-TEACHING_SHARE = 0.7
-"""Of the time, for the teachers."""
+TEACHING_SHARE = 0.6
+"""Of the time, for the teachers to learn."""
+
+LABELLING_SHARE = 0.15
+"""Of the time, for the teachers to tell what they know."""
 
 
 @regressors.register
@@ -30,5 +33,5 @@ class DistilledMedn(Regressor):
                 break  # a large table may have taken one teacher all of the time: the rest belongs to the student
             own = Effort(max(seconds, 0.0), effort.seed + place, effort.threads, clock=effort.clock)
             teachers.append(fit_networks({"kind": (train, validation)}, large, own)["kind"])
-        lessons = taught(train, teachers, extra, effort.seed)
+        lessons = taught(train, teachers, extra, effort.part(LABELLING_SHARE * effort.seconds))
         return fit_networks({"kind": (lessons, validation)}, small, effort)["kind"]

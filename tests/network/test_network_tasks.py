@@ -14,7 +14,7 @@ from medn.regressors.encoding import Encoding
 from medn.regressors.forms.constant import Constant
 from medn.regressors.learned import Learned
 from medn.regressors.networks import common_columns
-from medn.regressors.regressor import Fitted
+from medn.regressors.regressor import Effort, Fitted
 
 torch = pytest.importorskip("torch")
 
@@ -60,12 +60,20 @@ def always(seconds: float) -> Fitted:
     return Learned.from_form(Constant(float(np.log(seconds))))
 
 
-def test_teachers_agree_on_the_mean_of_their_logarithms(table: Table) -> None:
-    assert taught(table, [always(1.0), always(4.0)], 0.0, seed=0).latency_s == pytest.approx(2.0)
+def test_two_teachers_agree_on_the_mean_of_their_logarithms(table: Table) -> None:
+    assert taught(table, [always(1.0), always(4.0)], 0.0, Effort()).latency_s == pytest.approx(2.0)
+
+
+def test_a_teacher_that_failed_does_not_count_against_two_that_did_not(table: Table) -> None:
+    assert taught(table, [always(1.0), always(1.1), always(1e6)], 0.0, Effort()).latency_s == pytest.approx(1.1)
+
+
+def test_teachers_without_time_label_few_rows(table: Table) -> None:
+    assert len(taught(table, [always(1.0)], 5.0, Effort(seconds=0.0))) == len(table)
 
 
 def test_rows_between_two_rows_keep_products_and_categories(table: Table) -> None:
-    mixed = taught(table, [always(1.0)], 2.0, seed=0).inputs[60:]
+    mixed = taught(table, [always(1.0)], 2.0, Effort()).inputs[60:]
     assert len(mixed) == 120
     assert mixed[:, 2] == pytest.approx(mixed[:, 0] * mixed[:, 1], rel=1e-5)
     assert set(mixed[:, 4]) == {0.0, 1.0}
