@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from medn.core.errors import MednError
+from medn.model.sources import declare_vision_operators, timm_model, without_data
 
 if TYPE_CHECKING:
     import torch
@@ -101,34 +101,11 @@ LANGUAGE_MODELS: Mapping[str, Callable[[Any], Inputs]] = {
 """Fifteen configurations of transformers at their default sizes (Llama: 7B), by the name of the model type."""
 
 
-@cache
-def _declare_vision_operators() -> torch.library.Library | None:
-    """A torchvision built for GPUs does not import beside a torch for CPUs unless these two are declared.
-
-    They are declared for as long as the library that declares them is kept.
-    """
-    import torch
-
-    if importlib.util.find_spec("torchvision") is None or torch.version.cuda is not None:
-        return None
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return library
-
-
 def image_model(name: str, batch_size: int = 1) -> tuple[torch.nn.Module, Inputs]:
     """A timm model with inputs of the size it is made for."""
     _need("timm")
-    import timm
-    import torch
-
-    def make() -> torch.nn.Module:
-        model: torch.nn.Module = timm.create_model(name, pretrained=False)
-        return model
-
-    model = _without_data(make)
-    return model.eval(), {"x": torch.empty(batch_size, *model.pretrained_cfg["input_size"], device="meta")}  # type: ignore[index]
+    model, image = timm_model(name)
+    return model, {"x": image.new_empty(batch_size, *image.shape[1:])}
 
 
 def language_model(name: str, **settings: Any) -> tuple[torch.nn.Module, Inputs]:
@@ -137,20 +114,10 @@ def language_model(name: str, **settings: Any) -> tuple[torch.nn.Module, Inputs]
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(name, **settings)
-    return _without_data(lambda: AutoModel.from_config(config)).eval(), LANGUAGE_MODELS[name](config)
-
-
-def _without_data(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    import torch
-
-    try:
-        with torch.device("meta"):
-            return make()
-    except (NotImplementedError, RuntimeError):  # some constructors compute with the weights they make
-        return make()
+    return without_data(lambda: AutoModel.from_config(config)).eval(), LANGUAGE_MODELS[name](config)
 
 
 def _need(library: str) -> None:
     if importlib.util.find_spec(library) is None:
         raise MednError(f"{library} is not installed; install medn with the extra 'models'")
-    _declare_vision_operators()
+    declare_vision_operators()

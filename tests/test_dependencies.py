@@ -27,7 +27,7 @@ HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
     *("lightgbm", "xgboost", "optuna"),
 }
-LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn", "bundle", "partition", "predictor"}
+LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn", "bundle", "model", "partition", "predictor"}
 """Parts in which not even the top of a module may import a heavy library."""
 
 

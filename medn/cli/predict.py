@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, say, write_json, write_record
+from medn.cli.predict_model import (
+    WHOLE_MODEL_OPTIONS,
+    BatchSizeOption,
+    ColdShareOption,
+    HtmlOption,
+    PlacementOption,
+    UtilizationOption,
+    predict_model,
+    read_placement,
+)
 from medn.cli.units import bytes_words, latency_words, percent
 from medn.core.errors import UsageError
 
@@ -18,12 +28,19 @@ if TYPE_CHECKING:
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="Which device, where the bundle knows several.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="A layer kind, such as conv2d.")]
+KindOrModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND|MODEL",
+        help="A layer kind, such as conv2d, or a whole model: FILE.onnx, timm:NAME or python:MODULE:FUNCTION.",
+    ),
+]
 ValuesArgument = Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Parameters and conditions.")]
 
 
 def predict(
     bundle: BundleArgument,
-    kind: KindArgument = "",
+    kind: KindOrModelArgument = "",
     values: ValuesArgument = [],  # noqa: B006  # typer copies it
     table: Annotated[
         Path | None,
@@ -32,12 +49,20 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to write a table; CSV on standard output.")
     ] = None,
+    batch_size: BatchSizeOption = None,
+    utilization: UtilizationOption = None,
+    cold_share: ColdShareOption = None,
+    placement: PlacementOption = None,
+    html: HtmlOption = None,
     device: DeviceOption = "",
     as_json: AsJson = False,
 ) -> None:
-    """Predict one layer, or a table of layers.
+    """Predict one layer, a table of layers, or a whole model.
 
     A table has a column for each parameter and a column kind (or one KIND is given for all of its rows).
+    A model is captured from shapes alone. timm:NAME has random weights and downloads nothing. python:MODULE:FUNCTION
+    imports your own module and calls the function: it gives a torch module and its example inputs, or a module
+    with the attribute example_inputs. FILE.json is a model that was captured and saved.
 
     \b
     Examples:
@@ -45,9 +70,20 @@ def predict(
       medn predict runs/laptop/laptop.medn linear in_features=512 out_features=512 batch_size=8 --json
       medn predict runs/laptop/laptop.medn --table layers.csv --out predicted.csv
       generate | medn predict runs/laptop/laptop.medn conv2d --table - > predicted.csv
+      medn predict runs/laptop/laptop.medn model.onnx --html model.html
+      medn predict runs/laptop/laptop.medn timm:resnet50 --batch-size 8 --utilization 0.5
     """
     import medn
+    from medn.model.sources import is_source
 
+    if kind and is_source(kind):
+        if values or table is not None or out is not None:
+            raise UsageError(f"NAME=VALUE, --table and --out go with layers; with a model go {WHOLE_MODEL_OPTIONS}")
+        how = read_placement(cold_share, placement)
+        predict_model(medn.load(bundle, device or None), kind, batch_size, utilization or 0.0, how, html, as_json)
+        return
+    if any(each is not None for each in (batch_size, utilization, cold_share, placement, html)):
+        raise UsageError(f"{WHOLE_MODEL_OPTIONS} go with a model; a layer takes batch_size=8 and the like")
     if table is None and not kind:
         raise UsageError("say a layer kind, as in conv2d in_channels=64, or give --table FILE")
     if table is None and out is not None:

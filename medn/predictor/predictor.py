@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ from medn.predictor.estimator import Estimator
 from medn.predictor.prediction import Prediction, Predictions
 from medn.predictor.question import Wrong
 from medn.predictor.staircase import Staircase, combinations
+
+if TYPE_CHECKING:
+    import torch
+
+    from medn.capture.values import CapturedModel
+    from medn.model.placement import Placement
+    from medn.model.prediction import ModelPrediction
+    from medn.model.prepared import PreparedModel
 
 ROWS_AT_ONCE = 2048
 """Rows that go through all steps together: few enough to stay in the cache, so that the cost per row stays flat."""
@@ -48,6 +56,8 @@ class Predictor:
         self._earlier: dict[tuple[Any, ...], Prediction] = {}
         """Layers that were asked for: when `recent` is full it becomes `earlier`, and what was earlier is forgotten."""
         self._estimators = {entry.kind: Estimator(entry) for entry in bundle.on(self.device)}
+        self._prepared: PreparedModel | None = None
+        """The model that was asked for last."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -119,6 +129,30 @@ class Predictor:
         still = {name: value for name, value in given.items() if name not in varied}
         columns = combinations(varied)
         return Staircase(kind, still, columns, self.predict({**still, **columns}, kind))
+
+    def model(
+        self,
+        model: torch.nn.Module | CapturedModel | str | Path,
+        example_input: Any = None,
+        batch_size: int | None = None,
+        utilization: float = 0.0,
+        placement: Placement | None = None,
+    ) -> ModelPrediction:
+        """What a whole model costs: a torch module with an example of its input, an .onnx file, or a captured model.
+
+        Left out, the batch size is that of the example, of the file or of the capture. A captured model is asked for
+        again much faster than a module or a file, which are captured anew each time.
+        """
+        from medn.capture.capturing import capture
+        from medn.capture.values import CapturedModel
+        from medn.model.placement import HOT
+        from medn.model.prepared import PreparedModel
+
+        captured = model if isinstance(model, CapturedModel) else capture(model, example_input, batch_size)
+        prepared = self._prepared
+        if prepared is None or prepared.model is not captured:
+            prepared = self._prepared = PreparedModel(self, captured)
+        return prepared.predict(batch_size, utilization, placement or HOT)
 
     def predict(self, table: Any, kind: str | None = None) -> Predictions:
         """What all layers of a table cost.

@@ -1,0 +1,112 @@
+"""A whole model on the command line of `medn predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from medn.cli.output import say, write_json, write_rows
+from medn.cli.units import bytes_words, latency_words, percent
+from medn.core.errors import MednError, UsageError
+
+if TYPE_CHECKING:
+    from medn.model.placement import Placement
+    from medn.model.prediction import ModelPrediction
+    from medn.predictor.predictor import Predictor
+
+BatchSizeOption = Annotated[int | None, typer.Option("--batch-size", help="Of a model; as it was captured.")]
+UtilizationOption = Annotated[
+    float | None, typer.Option("--utilization", help="Of a model: the share of the device that others use.")
+]
+ColdShareOption = Annotated[
+    float | None, typer.Option("--cold-share", help="Of a model: 0 if layers find their data in the cache, to 1.")
+]
+PlacementOption = Annotated[
+    Path | None, typer.Option("--placement", metavar="FILE", help="Of a model: how whole models run, as fitted.")
+]
+HtmlOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Of a model: write a page about it.")]
+
+WHOLE_MODEL_OPTIONS = "--batch-size, --utilization, --cold-share, --placement and --html"
+
+
+def predict_model(
+    predictor: Predictor,
+    source: str,
+    batch_size: int | None,
+    utilization: float,
+    placement: Placement,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Predict the model that a text names, and write it as a table by layer, as JSON or as a page."""
+    from medn.model.sources import read_model
+
+    found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, placement)
+    if html is not None:
+        _write_page(found, source, html)
+    if as_json:
+        write_json(found.as_json())
+        return
+    write_rows(list(_lines(found)), as_json=False)
+    for sentence in sentences(found):
+        say(sentence)
+
+
+def read_placement(cold_share: float | None, path: Path | None) -> Placement:
+    """How whole models run, by one of the two options that say it."""
+    from medn.model.placement import HOT, everywhere, load_placement
+
+    if cold_share is not None and path is not None:
+        raise UsageError("--cold-share: already in the file of --placement; give one of the two")
+    if path is not None:
+        return load_placement(path)
+    return HOT if cold_share is None else everywhere(cold_share)
+
+
+def sentences(found: ModelPrediction) -> Iterator[str]:
+    """The whole model in words."""
+    yield (
+        f"{latency_words(found.latency_s)} in all, {latency_words(found.low_s)} to {latency_words(found.high_s)} "
+        f"by intervals of {percent(found.level)}, at batch size {found.batch_size}"
+    )
+    yield f"{bytes_words(found.weight_bytes)} of weights, {bytes_words(found.peak_activation_bytes)} of tensors at most"
+    if found.energy_j is not None:
+        yield f"{found.energy_j:.3g} J"
+    if found.captured.guesses:
+        yield f"the model's code asked for {found.captured.guesses} values that only a real run would know"
+    if found.outside_share:
+        yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
+    if found.unknown:
+        yield f"{percent(found.unknown_share)} of the time in layers that are not predicted, estimated: {found.generic}"
+    for row in found.unknown:
+        yield (
+            f"  {row.layers} x {row.operator}: {percent(row.time_share)} of the time, "
+            f"{percent(row.flops_share)} of the FLOPs, {percent(row.bytes_share)} of the bytes"
+        )
+
+
+def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
+    for row in found.rows:
+        yield {
+            "layer": row.name,
+            "kind": row.kind or row.operator,
+            "latency": latency_words(row.latency_s),
+            "low": latency_words(row.low_s),
+            "high": latency_words(row.high_s),
+            "share": percent(row.share),
+            "in range": row.in_range if row.known else "estimated",
+        }
+
+
+def _write_page(found: ModelPrediction, source: str, path: Path) -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("jinja2") is None:
+        raise MednError("--html needs jinja2: pip install 'medn[train]'")
+    from medn.report.model_page import model_page
+    from medn.report.page import write_page
+
+    write_page(path, model_page(found, source, list(sentences(found))))

@@ -1,0 +1,1 @@
+"""Whole models: what their layers cost together, predicted from a bundle."""

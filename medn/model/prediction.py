@@ -1,0 +1,147 @@
+"""What is predicted of a whole model, and how the intervals of layers become one of their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from medn.capture.values import CapturedModel
+from medn.core.ranges import Flags
+from medn.core.table import Array
+from medn.predictor.prediction import Predictions
+
+COMMON = 0.5
+"""The share of the variance of errors that all layers have in common, such as the state of the device."""
+
+
+class LayerRow(NamedTuple):
+    """What one layer of a model costs."""
+
+    name: str
+    kind: str | None
+    """None where no layer kind knows the operator."""
+    operator: str
+    latency_s: float
+    low_s: float
+    high_s: float
+    share: float
+    """Of the time of the whole model."""
+    in_range: bool
+    known: bool
+    """Whether the bundle predicts it. If not, the time is that of moving its bytes and of its arithmetic."""
+    energy_j: float | None
+
+
+class UnknownRow(NamedTuple):
+    """Layers of one sort that the bundle does not predict, and their shares of the whole model."""
+
+    operator: str
+    kind: str | None
+    layers: int
+    time_share: float
+    flops_share: float
+    bytes_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrediction:
+    """What a model costs, in all and layer by layer."""
+
+    latency_s: float
+    low_s: float
+    high_s: float
+    level: float
+    """What the intervals of the layers promise; for the whole model nothing was measured that could."""
+    weight_bytes: int
+    peak_activation_bytes: float
+    energy_j: float | None
+    """None unless every predicted layer's energy is known; others are taken to draw the same power."""
+    batch_size: int
+    utilization: float
+    cold_share: float
+    captured: CapturedModel
+    layers: Predictions
+    """Arrays with one entry per layer, in the order in which they run."""
+    known: Flags
+    generic: str
+    """How the time of layers that the bundle does not predict was estimated."""
+
+    @property
+    def memory_bytes(self) -> float:
+        return self.weight_bytes + self.peak_activation_bytes
+
+    @property
+    def shares(self) -> Array:
+        return self.layers.latency_s / max(self.latency_s, np.finfo(float).tiny)
+
+    @property
+    def unknown_share(self) -> float:
+        """Of the time: layers that the bundle does not predict."""
+        return float(self.shares[~self.known].sum())
+
+    @property
+    def outside_share(self) -> float:
+        """Of the time: layers it predicts that are unlike those that were measured."""
+        return float(self.shares[self.known & ~self.layers.in_range].sum())
+
+    @cached_property
+    def rows(self) -> tuple[LayerRow, ...]:
+        return tuple(self._rows())
+
+    def _rows(self) -> Iterator[LayerRow]:
+        for captured, found, share, known in zip(
+            self.captured.layers, self.layers, self.shares.tolist(), self.known.tolist(), strict=True
+        ):
+            energy_j = None if found.energy_j is None or np.isnan(found.energy_j) else found.energy_j
+            yield LayerRow(
+                captured.name,
+                captured.layer.kind if captured.layer else None,
+                captured.operator,
+                found.latency_s,
+                found.low_s,
+                found.high_s,
+                share,
+                found.in_range,
+                known,
+                energy_j,
+            )
+
+    @cached_property
+    def unknown(self) -> tuple[UnknownRow, ...]:
+        """The layers that the bundle does not predict, those that take longest first."""
+        flops, moved = max(self.captured.flops, 1), max(self.captured.moved_bytes, 1)
+        found: dict[tuple[str, str | None], UnknownRow] = {}
+        for layer, row in zip(self.captured.layers, self.rows, strict=True):
+            if not row.known:
+                before = found.get((row.operator, row.kind), UnknownRow(row.operator, row.kind, 0, 0.0, 0.0, 0.0))
+                found[row.operator, row.kind] = before._replace(
+                    layers=before.layers + 1,
+                    time_share=before.time_share + row.share,
+                    flops_share=before.flops_share + layer.flops / flops,
+                    bytes_share=before.bytes_share + layer.moved_bytes / moved,
+                )
+        return tuple(sorted(found.values(), key=lambda each: -each.time_share))
+
+    def as_json(self) -> dict[str, Any]:
+        totals = ("latency_s", "low_s", "high_s", "level", "energy_j", "batch_size", "utilization", "cold_share")
+        memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
+        return {
+            **{name: getattr(self, name) for name in (*totals, *memory, "unknown_share", "outside_share", "generic")},
+            "unknown": [row._asdict() for row in self.unknown],
+            "layers": [row._asdict() for row in self.rows],
+        }
+
+
+def combined(errors: Array) -> float:
+    """The error of a sum whose parts have these errors, a share `COMMON` of their variance being common to all.
+
+    Fully independent errors add up in quadrature, common ones as they are; this lies between the two.
+
+    >>> round(combined(np.array([3.0, 4.0])), 2)     # between 5 and 7
+    6.08
+    """
+    return float(np.sqrt(COMMON * errors.sum() ** 2 + (1 - COMMON) * (errors**2).sum()))

@@ -1,0 +1,132 @@
+"""A captured model on a predictor's device: prepared once, predicted under every new condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from medn.capture.values import CapturedModel
+from medn.core.errors import UsageError
+from medn.core.ranges import Flags
+from medn.core.table import Array
+from medn.model.asked import Asked, ask
+from medn.model.generic import FACTOR, Generic
+from medn.model.placement import HOT, Placement
+from medn.model.prediction import ModelPrediction, combined
+from medn.predictor.prediction import Predictions
+from medn.predictor.question import CONDITIONS
+
+if TYPE_CHECKING:
+    from medn.predictor.predictor import Predictor
+
+MOST_KEPT = 64
+"""Batch sizes, and answers, after which those kept before are forgotten."""
+
+
+class PreparedModel:
+    """Predicts one model.
+
+    >>> prepared = PreparedModel(predictor, capture(net, example_inputs))             # doctest: +SKIP
+    >>> [prepared.predict(utilization=share / 10).latency_s for share in range(10)]   # doctest: +SKIP
+    """
+
+    def __init__(self, predictor: Predictor, model: CapturedModel) -> None:
+        self.predictor = predictor
+        self.model = model
+        self._generic: Generic | None = None
+        self._asked: dict[int, Asked] = {}
+        self._told: dict[tuple[int, float, Placement], ModelPrediction] = {}
+
+    def predict(
+        self, batch_size: int | None = None, utilization: float = 0.0, placement: Placement = HOT
+    ) -> ModelPrediction:
+        """What the model costs. Left out, the batch size is that at which the model was captured."""
+        batch_size = self.model.batch_size if batch_size is None else batch_size
+        for name, value in (("batch_size", batch_size), ("utilization", utilization)):
+            mistake = CONDITIONS[name].mistake(value)
+            if mistake:
+                raise UsageError(f"{name}: {mistake}")
+        key = (batch_size, utilization, placement)
+        if key not in self._told:
+            if len(self._told) >= MOST_KEPT:
+                self._told.clear()
+            self._told[key] = self._predict(*key)
+        return self._told[key]
+
+    def _predict(self, batch_size: int, utilization: float, placement: Placement) -> ModelPrediction:
+        asked = self._ask(batch_size)
+        cold_share = placement.cold_share(self.model.parameter_bytes + asked.peak_bytes)
+        found = self._answers(asked, utilization, cold_share)
+        for seconds in (found.latency_s, found.low_s, found.high_s):
+            seconds += placement.overhead_s
+        known = np.ones(len(found), dtype=np.bool_)
+        known[asked.work_places] = False
+        latency_s = float(found.latency_s @ asked.counts)
+        return ModelPrediction(
+            latency_s=latency_s,
+            # Equal layers are predicted by one answer, so they err alike.
+            low_s=latency_s - combined((found.latency_s - found.low_s) * asked.counts),
+            high_s=latency_s + combined((found.high_s - found.latency_s) * asked.counts),
+            level=min((group.estimator.level for group in asked.groups), default=0.0),
+            weight_bytes=self.model.parameter_bytes,
+            peak_activation_bytes=asked.peak_bytes,
+            energy_j=_energy(found, known, asked.counts),
+            batch_size=batch_size,
+            utilization=utilization,
+            cold_share=cold_share,
+            captured=self.model,
+            layers=_spread(found, asked),
+            known=known[asked.question_of],
+            generic=self._generic.source if self._generic else "",
+        )
+
+    def _ask(self, batch_size: int) -> Asked:
+        if batch_size not in self._asked:
+            if len(self._asked) >= MOST_KEPT:
+                self._asked.clear()
+            self._asked[batch_size] = ask(self.predictor, self.model, batch_size)
+        return self._asked[batch_size]
+
+    def _answers(self, asked: Asked, utilization: float, cold_share: float) -> Predictions:
+        """The answer to each question."""
+        energies = any("energy_j" in group.estimator.further for group in asked.groups)
+        result = Predictions.empty(len(asked.counts), ["energy_j"] if energies else [])
+        for group in asked.groups:
+            found, places = group.estimate({"utilization": utilization}, cold_share), group.places
+            result.latency_s[places], result.low_s[places], result.high_s[places] = found[:3]
+            result.level[places], result.in_range[places] = group.estimator.level, found.in_range
+            if result.energy_j is not None and "energy_j" in found.further:
+                result.energy_j[places] = found.further["energy_j"]
+        if len(asked.works):
+            self._generic = self._generic or Generic(self.predictor)
+            seconds, places = self._generic.speed(utilization).seconds(*asked.works.T), asked.work_places
+            result.latency_s[places], result.low_s[places] = seconds, seconds / FACTOR
+            result.high_s[places], result.level[places], result.in_range[places] = seconds * FACTOR, 0.0, False
+        return result
+
+
+def predict_model(
+    predictor: Predictor,
+    captured: CapturedModel,
+    *,
+    batch_size: int | None = None,
+    utilization: float = 0.0,
+    placement: Placement = HOT,
+) -> ModelPrediction:
+    """What a captured model costs on the predictor's device; to ask for it again, keep a `PreparedModel`."""
+    return PreparedModel(predictor, captured).predict(batch_size, utilization, placement)
+
+
+def _spread(answers: Predictions, asked: Asked) -> Predictions:
+    """The answers in the order of the layers that asked."""
+    columns = {name: column for name, column in answers.columns.items() if column is not None}
+    return Predictions(**{name: column[asked.question_of] for name, column in columns.items()})
+
+
+def _energy(found: Predictions, known: Flags, counts: Array) -> float | None:
+    """Of all layers, if that of every predicted one is known; the others are taken to draw the same power."""
+    if found.energy_j is None or np.isnan(found.energy_j[known]).any():
+        return None
+    seconds, joules = found.latency_s * counts, (found.energy_j * counts)[known]
+    return float(joules.sum() * seconds.sum() / seconds[known].sum())

@@ -1,0 +1,167 @@
+"""Hot and cold caches in whole models, and learning from whole models how they run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from medn.bundle.bundle import Entry
+from medn.capture.capturing import capture
+from medn.capture.values import CapturedModel
+from medn.core.errors import UsageError
+from medn.core.table import Array, Schema
+from medn.model.placement import HOT, Placement, everywhere, fit_placement, load_placement
+from medn.model.prepared import PreparedModel, predict_model
+from medn.predictor.predictor import Predictor
+from medn.regressors.form import Form, Parts
+
+
+class SlowWhenCold(Form):
+    """Three times the latency of another form where the last input says that the cache is cold."""
+
+    form = "slow-when-cold"
+
+    def __init__(self, hot: Form) -> None:
+        self.hot = hot
+
+    def log_latency(self, inputs: Array) -> Array:
+        return self.hot.log_latency(inputs[:, :-1]) + math.log(3) * inputs[:, -1]
+
+    def parts(self) -> Parts:
+        raise NotImplementedError("is never written")
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> SlowWhenCold:
+        raise NotImplementedError("is never read")
+
+
+def with_cache(entry: Entry) -> Entry:
+    """The same entry, had it been measured with a hot and with a cold cache."""
+    latency = entry.latency
+    known, form = latency.range, latency.form
+    assert known is not None
+    assert form is not None
+    schema = Schema((*known.schema.names, "cache"), {**known.schema.categories, "cache": ("hot", "cold")})
+    known = replace(
+        known,
+        schema=schema,
+        low=np.append(known.low, 0),
+        high=np.append(known.high, 0),
+        seen={**known.seen, "cache": (0, 1)},
+        shift=np.append(known.shift, 0),
+        components=np.vstack([known.components, np.zeros(known.components.shape[1])]),
+    )
+    constants = {name: value for name, value in latency.constants.items() if name != "cache"}
+    candidate = replace(latency, schema=schema, range=known, form=SlowWhenCold(form), constants=constants)
+    return replace(entry, latency=candidate, roofline=None)
+
+
+@pytest.fixture(scope="module")
+def both(predictor: Predictor) -> Predictor:
+    return Predictor(replace(predictor.bundle, entries=tuple(map(with_cache, predictor.bundle.entries))))
+
+
+def model(*sizes: int) -> CapturedModel:
+    layers = [torch.nn.Linear(wide, high) for wide, high in pairwise(sizes)]
+    return capture(torch.nn.Sequential(*layers), torch.zeros(1, sizes[0]))
+
+
+@pytest.fixture(scope="module")
+def models() -> list[CapturedModel]:
+    return [model(50, 90), model(70, 150, 80), model(200, 300, 250, 100), model(400, 500), model(*[60] * 9)]
+
+
+def test_layers_are_hot_unless_said_otherwise(both: Predictor, models: list[CapturedModel]) -> None:
+    found = predict_model(both, models[0])
+    layer = {"in_features": 50, "out_features": 90, "dtype": "fp32"}
+    assert found.latency_s == pytest.approx(both.layer("linear", **layer, cache="hot").latency_s)
+    assert found.cold_share == 0
+
+
+def test_a_cold_share_lies_between_hot_and_cold(both: Predictor, models: list[CapturedModel]) -> None:
+    hot, half, cold = (predict_model(both, models[1], placement=everywhere(share)) for share in (0.0, 0.5, 1.0))
+    assert cold.latency_s == pytest.approx(3 * hot.latency_s)
+    assert half.latency_s == pytest.approx(2 * hot.latency_s)
+    assert half.low_s < half.latency_s < half.high_s
+    assert half.rows[0].in_range == hot.rows[0].in_range
+
+
+def test_a_bundle_measured_one_way_gives_that_way(predictor: Predictor, models: list[CapturedModel]) -> None:
+    hot, cold = (predict_model(predictor, models[0], placement=everywhere(share)) for share in (0.0, 1.0))
+    assert hot.latency_s == cold.latency_s
+    assert hot.rows[0].in_range
+
+
+def test_every_layer_pays_the_overhead(predictor: Predictor, models: list[CapturedModel]) -> None:
+    without, paid = (predict_model(predictor, models[2], placement=each) for each in (HOT, Placement(overhead_s=1e-3)))
+    assert paid.latency_s == pytest.approx(without.latency_s + 3e-3)
+    assert paid.rows[0].latency_s == pytest.approx(without.rows[0].latency_s + 1e-3)
+
+
+def test_what_measured_models_obey_is_found_again(both: Predictor, models: list[CapturedModel]) -> None:
+    law = Placement(small_share=0.1, large_share=0.7, cache_bytes=300_000, overhead_s=2e-6)
+    measured = [(each, PreparedModel(both, each).predict(placement=law).latency_s) for each in models]
+    found = fit_placement(both, measured, cache_bytes=law.cache_bytes)
+    for each, seconds in measured:
+        assert predict_model(both, each, placement=found).latency_s == pytest.approx(seconds, rel=0.01)
+    assert found.large_share == pytest.approx(law.large_share, abs=0.05)
+    assert found.overhead_s == pytest.approx(law.overhead_s, rel=0.1)
+
+
+def test_without_a_cold_cache_only_the_overhead_is_learned(predictor: Predictor, models: list[CapturedModel]) -> None:
+    measured = [(each, predict_model(predictor, each).latency_s + 1e-5 * len(each.layers)) for each in models]
+    found = fit_placement(predictor, measured)
+    assert (found.small_share, found.large_share) == pytest.approx((0, 0), abs=1e-6)
+    assert found.overhead_s == pytest.approx(1e-5, rel=0.01)
+
+
+def test_models_faster_than_their_layers_have_no_overhead(both: Predictor, models: list[CapturedModel]) -> None:
+    found = fit_placement(both, [(each, predict_model(both, each).latency_s / 2) for each in models])
+    assert (found.small_share, found.large_share, found.overhead_s) == pytest.approx((0, 0, 0), abs=1e-6)
+
+
+def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[CapturedModel]) -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        fit_placement(predictor, [])
+    with pytest.raises(UsageError, match="measured seconds: must be above 0"):
+        fit_placement(predictor, [(models[0], 0.0)])
+
+
+def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
+    written = Placement(0.1, 0.8, 1e6, 3e-6)
+    written.save(tmp_path / "placement.json")
+    assert load_placement(tmp_path / "placement.json") == written
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("{", "not a placement"),
+        ("[]", "must be an object with small_share"),
+        ('{"small_share": 0}', "must be an object with small_share"),
+        ('{"small_share": "a", "large_share": 0, "cache_bytes": 1, "overhead_s": 0}', "must be a number"),
+        ('{"small_share": 2, "large_share": 0, "cache_bytes": 1, "overhead_s": 0}', "small_share: must be from 0 to 1"),
+        ('{"small_share": 0, "large_share": 0, "cache_bytes": 0, "overhead_s": 0}', "cache_bytes: must be above 0"),
+        ('{"small_share": 0, "large_share": 0, "cache_bytes": 1, "overhead_s": -1}', "overhead_s: must be"),
+    ],
+)
+def test_a_file_that_is_no_placement_is_one_sentence(text: str, mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "placement.json").write_text(text)
+    with pytest.raises(UsageError, match=mistake):
+        load_placement(tmp_path / "placement.json")
+
+
+def test_a_placement_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_placement(tmp_path / "none.json")
+
+
+def test_a_cold_share_is_a_share() -> None:
+    with pytest.raises(UsageError, match="cold_share: must be from 0 to 1"):
+        everywhere(1.5)
