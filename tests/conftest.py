@@ -62,6 +62,14 @@ def bundle_path(made_up_bundle: ModuleType, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
+def convolution_bundle(made_up_bundle: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle for whole networks of convolutions, on a device that takes as long as FLOPs say."""
+    folder = tmp_path_factory.mktemp("convolutions") / "run"
+    found: Path = importlib.import_module("convolution_bundle").write_convolution_bundle(folder)
+    return found
+
+
+@pytest.fixture(scope="session")
 def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A made-up run with candidates, one of them failed. Shared by all tests: copy it before changing anything."""
     from medn.pipeline.train import train_run

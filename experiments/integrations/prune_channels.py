@@ -22,7 +22,7 @@ import torch_pruning
 from torch import nn
 
 import medn
-from experiments.integrations.pipeline_split import best_s
+from experiments.integrations.measured_networks import measured_s
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
@@ -178,8 +178,7 @@ def compare(predictor: Predictor, share: float, passes: int = PASSES) -> tuple[l
     captured["to FLOPs"] = prune(
         models["to FLOPs"], example, per_second.matter, 1, lambda found: found.flops, share * captured["original"].flops
     )
-    with torch.no_grad():
-        measured = best_s({name: (lambda model=each: model(example)) for name, each in models.items()}, passes)
+    measured = measured_s(models, example, passes)
     rows = [
         {
             "network": name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,12 +68,12 @@ def both(table: Table) -> Form:
 FORMS: dict[str, Callable[[Table], Form]] = {"affine": affine, "trees": trees, "network": network, "both": both}
 
 
-def made_up_candidates(run: Path, form: str = "both") -> list[Candidate]:
+def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KINDS) -> list[Candidate]:
     """One candidate for each kind and device of a run."""
     source = read_source(run)
     found = []
     for device in source.devices:
-        for kind in KINDS:
+        for kind in kinds:
             made = kind_table(source, kind, device=device)
             parts = split_by_group(made.table.groups, seed=0)
             train, validation, calibration, test = (

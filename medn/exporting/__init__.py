@@ -1,0 +1,1 @@
+"""Latency tables in the formats that other programs read: once-for-all, HALP and HAQ."""

@@ -1,0 +1,74 @@
+"""The lookup table of HAQ, which looks for the bits of every layer's weights and inputs.
+
+HAQ reads a numpy array of layers x weight bits x activation bits, its convolutions and linear layers in order; the
+entry of b bits stands at b - 1. It adds entries up and compares sums, so the unit is free: here it is milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from medn.capture.values import CapturedModel
+from medn.core.errors import UsageError
+from medn.core.table import Array
+from medn.core.values import ELEMENT_BYTES, Layer
+from medn.predictor.predictor import Predictor
+
+QUANTISED = ("conv2d", "linear")
+BITS = ("weight_bits", "activation_bits")
+"""Columns of a bundle whose device was measured at various bits."""
+WIDEST = 8
+
+
+def haq_table(
+    predictor: Predictor, model: CapturedModel, dtypes: Sequence[str] = ("fp32",), widest: int = WIDEST
+) -> Array:
+    """Milliseconds by layer, weight bits - 1 and activation bits - 1.
+
+    A bundle with columns of its own named weight_bits and activation_bits answers for each pair. Any other device
+    computes in the narrowest of `dtypes` that holds both, and what is narrower than all of them takes as long.
+    """
+    layers = [(each, each.layer) for each in model.layers if each.layer is not None and each.layer.kind in QUANTISED]
+    if not layers:
+        raise UsageError("the model has no convolution or linear layer, and HAQ's table holds nothing else")
+    bits = range(1, widest + 1)
+    pairs = [(weight, activation) for weight in bits for activation in bits]
+    rows = [
+        _question(predictor, layer, pair, dtypes) | {"batch_size": each.batch_size}
+        for each, layer in layers
+        for pair in pairs
+    ]
+    seconds = predictor.predict(rows).latency_s
+    return 1e3 * seconds.reshape(len(layers), widest, widest)
+
+
+def _question(predictor: Predictor, layer: Layer, pair: tuple[int, int], dtypes: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": layer.kind, **layer.values}
+    if set(BITS) <= set(predictor.estimator(layer.kind).question.names):
+        return row | dict(zip(BITS, pair, strict=True))
+    return row | {"dtype": narrowest(dtypes, max(pair))}
+
+
+def narrowest(dtypes: Sequence[str], bits: int) -> str:
+    """The narrowest data type that holds so many bits.
+
+    >>> narrowest(["fp32", "bf16"], 8), narrowest(["fp32", "bf16"], 17)
+    ('bf16', 'fp32')
+    """
+    unknown = [name for name in dtypes if name not in ELEMENT_BYTES]
+    if unknown:
+        raise UsageError(f"dtypes: must be of {', '.join(ELEMENT_BYTES)} (got {', '.join(unknown)})")
+    fitting = [name for name in dtypes if 8 * ELEMENT_BYTES[name] >= bits]
+    if not fitting:
+        raise UsageError(f"none of the data types {', '.join(dtypes)} holds {bits} bits")
+    return min(fitting, key=lambda name: ELEMENT_BYTES[name])
+
+
+def write_haq(path: Path, table: Array) -> None:
+    """HAQ looks for MODEL_DATASET_batchN_latency_table.npy among its tables."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, table, allow_pickle=False)
