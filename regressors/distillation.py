@@ -15,7 +15,6 @@ from medn.core.table import Array, Table
 from medn.regressors.learned import thinned
 from medn.regressors.regressor import Effort, Fitted
 
-
 TRIED_ROWS = 2000
 """So many rows tell how long teachers take for one."""
 

@@ -10,7 +10,7 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
 from medn.cli.sweep import seconds_option
-from medn.cli.units import bytes_words, latency_words, percent
+from medn.core.units import bytes_words, latency_words, percent
 
 if TYPE_CHECKING:
     from medn.pipeline.bench import TimedShare

@@ -8,8 +8,8 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.predict import BundleArgument
-from medn.cli.units import percent
 from medn.core.errors import UsageError, unknown
+from medn.core.units import percent
 
 if TYPE_CHECKING:
     from medn.bundle.bundle import Bundle, Entry

@@ -19,8 +19,8 @@ from medn.cli.predict_model import (
     predict_model,
     read_placement,
 )
-from medn.cli.units import bytes_words, latency_words, percent
 from medn.core.errors import UsageError
+from medn.core.units import bytes_words, latency_words, percent
 
 if TYPE_CHECKING:
     from medn.predictor.prediction import Prediction, Predictions

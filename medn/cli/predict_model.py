@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import say, write_json, write_rows
-from medn.cli.units import bytes_words, latency_words, percent
 from medn.core.errors import MednError, UsageError
+from medn.core.units import bytes_words, latency_words, percent
 
 if TYPE_CHECKING:
     from medn.model.placement import Placement

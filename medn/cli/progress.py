@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from medn.cli.output import say
-from medn.cli.units import duration_words
+from medn.core.units import duration_words
 
 if TYPE_CHECKING:
     from rich.progress import Progress

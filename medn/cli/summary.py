@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
-from medn.cli.units import latency_words, percent
+from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
     from medn.core.statistic import NoiseFloor

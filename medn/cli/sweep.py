@@ -13,8 +13,8 @@ import typer
 from medn.cli.export import write_dataset
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.summary import summary_json, write_summary
-from medn.cli.units import duration_words, percent
 from medn.core.errors import NothingMeasured, TooNoisy, UsageError
+from medn.core.units import duration_words, percent
 
 if TYPE_CHECKING:
     from medn.layer_generators.sweep import SweepConfig

@@ -8,8 +8,8 @@ import typer
 
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.predict import BundleArgument, DeviceOption, KindArgument, ValuesArgument, parse_values
-from medn.cli.units import latency_words
 from medn.core.errors import UsageError
+from medn.core.units import latency_words
 
 if TYPE_CHECKING:
     from medn.predictor.staircase import Staircase

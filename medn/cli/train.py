@@ -12,8 +12,8 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
-from medn.cli.units import duration_words, percent
 from medn.core.errors import MednError, UsageError
+from medn.core.units import duration_words, percent
 
 if TYPE_CHECKING:
     from rich.live import Live
