@@ -35,8 +35,8 @@ from medn.core.values import Condition
 from medn.devices.backend import HostTimer
 from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
 from medn.devices.workload import make_workload
+from medn.model.prepared import predict_model
 from medn.partition.graph import Graph, Link, graph_of, module_starts
-from medn.partition.layer_table import layer_table
 from medn.partition.stages import Stages, pipeline_stages
 
 LINK = Link(bytes_per_s=1e10)
@@ -133,14 +133,14 @@ def layers_s(model: CapturedModel, bundle: Path | None) -> tuple[Array, dict[str
     if bundle is None:
         return measured_layers_s(model), {"seconds of layers": "each measured alone"}
     predictor = medn.load(bundle)
-    table = layer_table(model, predictor.kinds)
-    asking_s = best_s({"ask": lambda: table.predict_s(predictor)}, passes=2)["ask"]
+    predicted = predict_model(predictor, model)
+    asking_s = best_s({"ask": lambda: predict_model(predictor, model)}, passes=2)["ask"]
     about = {
         "seconds of layers": f"predicted for {predictor.device!r}",
-        "layers without a predicted kind": len(table.stood_in),
+        "layers without a predicted kind": int((~predicted.known).sum()),
         "ms to predict all layers": 1e3 * asking_s,
     }
-    return table.predict_s(predictor), about
+    return predicted.layers.latency_s, about
 
 
 def split_model(model: torch.nn.Module, example: torch.Tensor, begin: Sequence[str]) -> Pipe:

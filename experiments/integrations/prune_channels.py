@@ -28,7 +28,7 @@ from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
 from medn.core.errors import MednError, UsageError
 from medn.core.values import Scalar
-from medn.partition.layer_table import layer_table
+from medn.model.prepared import predict_model
 from medn.predictor.predictor import Predictor
 
 WIDTHS = (64, 128, 256)
@@ -81,7 +81,7 @@ Cost = Callable[[CapturedModel], float]
 
 def predicted_cost(predictor: Predictor) -> Cost:
     """Seconds of a model: the sum of its layers."""
-    return lambda captured: float(layer_table(captured, predictor.kinds).predict_s(predictor).sum())
+    return lambda captured: predict_model(predictor, captured).latency_s
 
 
 def suggested_step(captured: CapturedModel, predictor: Predictor) -> int:

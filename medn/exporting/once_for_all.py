@@ -18,7 +18,7 @@ from medn.core.errors import UsageError
 from medn.core.values import Layer
 from medn.exporting.listed import listed_model
 from medn.layer_generators.kind import layer_kinds
-from medn.partition.layer_table import layer_table
+from medn.model.prepared import predict_model
 from medn.predictor.predictor import Predictor
 
 DIVISOR = 8
@@ -190,7 +190,7 @@ def once_for_all_table(
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of every entry, the sum of its layers."""
     model = listed_model((layer for layers in entries.values() for layer in layers), batch_size)
-    seconds = layer_table(model, predictor.kinds).predict_s(predictor)
+    seconds = predict_model(predictor, model).layers.latency_s
     entry = np.repeat(np.arange(len(entries)), [len(layers) for layers in entries.values()])
     sums = np.bincount(entry, seconds, len(entries))
     return {key: {"mean": 1e3 * total} for key, total in zip(entries, sums.tolist(), strict=True)}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-import medn
 from medn.capture.values import CapturedLayer, CapturedModel, Port
 from medn.core.errors import UsageError
 from medn.layer_generators.kind import layer_kinds
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor, graph_of
-from medn.partition.layer_table import layer_table
 
 
 def captured_layer(name: str, output_bytes: int, inputs: dict[int, int], elements: int | None = None) -> CapturedLayer:
@@ -102,26 +97,3 @@ def test_a_link_must_carry_something() -> None:
 def test_a_link_cannot_be_early() -> None:
     with pytest.raises(UsageError, match="latency_s: must be a number from 0 on"):
         Link(1, -1)
-
-
-def test_a_predictor_is_asked_for_every_layer_in_its_place(model: CapturedModel, bundle_path: Path) -> None:
-    predictor = medn.load(bundle_path)
-    table = layer_table(model, predictor.kinds)
-    expected = [
-        predictor.layer("activation", function="relu", elements=elements, batch_size=2).latency_s
-        for elements in (64, 200, 1600 // (2 * 4 * 2), 64)
-    ]
-    np.testing.assert_allclose(table.predict_s(predictor), expected)
-    assert table.stood_in == (2,)
-
-
-def test_another_batch_size_and_condition_need_no_new_table(model: CapturedModel, bundle_path: Path) -> None:
-    predictor = medn.load(bundle_path)
-    seconds = layer_table(model, predictor.kinds).predict_s(predictor, batch_size=6, condition={"utilization": 0.5})
-    expected = predictor.layer("activation", function="relu", elements=200, batch_size=6, utilization=0.5).latency_s
-    assert seconds[1] == pytest.approx(expected)
-
-
-def test_without_a_stand_in_the_layer_that_is_not_predicted_is_named(model: CapturedModel) -> None:
-    with pytest.raises(UsageError, match=r"layer 'stem' \(aten.something\) is not predicted, nor is 'activation'"):
-        layer_table(model, ["linear"])
