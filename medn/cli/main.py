@@ -34,15 +34,17 @@ INTERRUPTED = 130
 
 app = typer.Typer(
     name="medn",
-    help="Measure what the layers of neural networks cost on this machine.",
+    help="Measure and predict what the layers of neural networks cost on a device.",
     epilog="""\b
 Examples:
+  medn quickstart                                   measure, train, choose and predict, in two minutes
   medn doctor                                       what this machine can measure
-  medn list kinds conv2d                            the parameters of a layer kind
-  medn sweep experiments/configs/quickstart.yaml    measure what a config describes
-  medn summary runs/quickstart                      what was measured, and how well it repeats
-  medn report runs/quickstart --open                how good the predictions are, as a page
+  medn sweep experiments/configs/cpu-layers.yaml    measure what a config describes
+  medn train runs/cpu-layers --time 10m --jobs 2    learn from it
+  medn select runs/cpu-layers --max-us 50           choose what to ship, as a bundle
+  medn report runs/cpu-layers --open                how good the predictions are, as a page
   medn predict NAME.medn linear in_features=512 out_features=512    what one layer costs
+  medn predict NAME.medn model.onnx                 what a whole model costs
 
 \b
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such device,
@@ -53,8 +55,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such devic
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(name="doctor")(doctor)
 app.command(name="quickstart")(quickstart)
+app.command(name="doctor")(doctor)
 app.command(name="list")(list_entries)
 app.command(name="schema")(schema)
 app.command(name="sweep")(sweep)
@@ -62,12 +64,12 @@ app.command(name="summary")(summary)
 app.command(name="train")(train)
 app.command(name="select")(select)
 app.command(name="leaderboard")(leaderboard)
-app.command(name="serve")(serve)
 app.command(name="report")(report)
 app.command(name="compare")(compare)
 app.command(name="predict")(predict)
 app.command(name="table")(table)
 app.command(name="inspect")(inspect)
+app.command(name="serve")(serve)
 app.command(name="import")(import_rows)
 app.command(name="export")(export)
 app.add_typer(bench)
