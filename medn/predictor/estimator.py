@@ -95,7 +95,7 @@ class Estimator:
             return found
         opened = self.question.open({name: plain_value(value) for name, value in parameters.items()}, 1)
         estimated = self._row(self.estimate(self._prepared(opened, 1)))
-        if self.single:
+        if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
             self.single.learn(parameters, opened)
         return estimated
 
