@@ -15,6 +15,7 @@ MAPPED := $(shell sed -n 's/^    medn\.[a-z_]* = \([a-z_]*\)$$/\1/p' setup.cfg)
 
 quickstart: $(INSTALLED)
 	$(BIN)/medn quickstart
+	@echo "medn lies in $(BIN); to call it by its name: source $(BIN)/activate"
 
 test: lint types pytest
 

@@ -26,7 +26,7 @@ TimeOption = Annotated[
 
 EXPLAINED = (
     "Errors are on layers that no regressor has seen. The noise is how far two halves of the measurements of the same "
-    "layer disagree: no prediction can be better than that."
+    "layer disagree: an error near it cannot be told from none."
 )
 
 

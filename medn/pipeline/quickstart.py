@@ -23,8 +23,8 @@ FAMILIES = ("roofline", "ridge", "lightgbm_on_roofline", "xgboost_on_roofline", 
 """A few of different sorts: with seconds for each, all of them would learn little."""
 
 SHORTEST_S = 40.0
-SWEEP_SHARE = 0.45
-TRAIN_SHARE = 0.35
+SWEEP_SHARE = 0.43
+TRAIN_SHARE = 0.33
 """Of the time; the rest is for choosing, the bundle, the report and the fresh measurement."""
 
 FRESH_VISITS = 6
