@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS, image_model, language_model
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
@@ -87,7 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

@@ -10,7 +10,6 @@ their layers, each measured alone.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,10 +20,10 @@ import torch
 import medn
 from experiments.integrations.pipeline_split import best_s
 from experiments.integrations.prune_channels import IMAGE, residual_network, suggested_step
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
-from medn.core.errors import MednError
 from medn.core.values import Condition, Layer
 from medn.devices.workload import make_workload
 from medn.exporting.halp import KEY, halp_table, write_halp
@@ -114,7 +113,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +24,7 @@ import torch
 from torch.distributed.pipelining import Pipe, SplitPoint, pipeline
 
 import medn
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.unknown import STAND_IN_DTYPE, stand_in
@@ -240,7 +240,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

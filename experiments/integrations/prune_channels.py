@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from torch import nn
 
 import medn
 from experiments.integrations.measured_networks import measured_s
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
@@ -219,7 +219,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

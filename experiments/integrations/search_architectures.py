@@ -10,7 +10,6 @@ network made by hand; this one and the best that were found are measured.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from experiments.integrations.search_space import (
     expressiveness,
     latency_s,
 )
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.core.errors import MednError, UsageError
 from medn.predictor.predictor import Predictor
@@ -115,7 +115,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

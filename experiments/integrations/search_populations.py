@@ -10,7 +10,6 @@ to tell what asking at once is worth.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +40,7 @@ from experiments.integrations.search_space import (
     questions,
     rows,
 )
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.core.errors import MednError, UsageError
 from medn.core.table import Array
@@ -145,7 +145,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except MednError as error:
-        sys.exit(f"error: {error}")
+    end_with(main)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_form
+from medn.bundle.checks import check_candidate, check_form, check_usual
 from medn.core.errors import MednError
 from medn.core.values import Scalar
 from medn.pipeline.candidates import QUANTITIES, Candidate, describe, from_description, pack, plain, unpack
@@ -151,8 +151,8 @@ def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
         check_candidate(candidate)
         quantities[name] = candidate
     latency, roofline, usual = quantities.pop("latency"), None, written["usual"]
-    if not all(isinstance(value, (bool, int, float, str)) for value in usual.values()):
-        raise ValueError("a usual value is neither a number nor a text")
+    for candidate in (latency, *quantities.values()):
+        check_usual(usual, candidate)
     if written["roofline"]:
         arrays = _arrays(parts[written["roofline"]["arrays"]])
         roofline = restore(unpack(written["roofline"]["form"], arrays))

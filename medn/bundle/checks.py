@@ -80,6 +80,16 @@ def _check_interval(interval: Interval) -> None:
         raise ValueError("the spread of its interval makes no sense")
 
 
+def check_usual(usual: Mapping[str, Any], candidate: Candidate) -> None:
+    """What stands in for a column that a query leaves out must be what the column holds."""
+    numbers = candidate.schema.numeric if candidate.schema else ()
+    for name, value in usual.items():
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"the usual value of {name} is neither a number nor a text")
+        if name in numbers and isinstance(value, str):
+            raise ValueError(f"the usual value of {name} is a text, and the column holds numbers")
+
+
 def check_form(form: Form, row: Array) -> None:
     """That a form takes rows like this one. What another library would run is checked without running it there."""
     if isinstance(form, WeightedSum):

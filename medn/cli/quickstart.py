@@ -79,14 +79,13 @@ def _train(run: Path, seconds: float) -> None:
 
 def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
     from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.further import load_further
     from medn.pipeline.selecting import select_run
     from medn.report.content import gather
     from medn.report.page import report_page, write_page
     from medn.selection.budget import Budget
 
     outcome = select_run(run, Budget())
-    bundle = bundle_run(run, outcome.chosen, further=load_further(run))
+    bundle = bundle_run(run, outcome.chosen)
     return outcome, bundle, write_page(run / "report.html", report_page(gather(run)))
 
 

@@ -57,7 +57,6 @@ def select(
       medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
     """
     from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.further import load_further
     from medn.pipeline.selecting import select_run
     from medn.selection.budget import Budget
 
@@ -71,7 +70,7 @@ def select(
             measure_again=measure_again,
             on_progress=progress.on_progress,
         )
-    bundle = bundle_run(run, outcome.chosen, further=load_further(run))
+    bundle = bundle_run(run, outcome.chosen)
     if as_json:
         write_json(_outcome_json(outcome, bundle))
         return

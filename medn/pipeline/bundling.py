@@ -16,7 +16,7 @@ from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.layer_generators.kind import layer_kinds
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
-from medn.pipeline.further import Further, load_further
+from medn.pipeline.further import load_further
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import read_source
 from medn.pipeline.train import candidates_root
@@ -33,21 +33,16 @@ OFTEN = 0.05
 """The share of the measurements from which on a value counts as one that was chosen, not one that happened."""
 
 
-def bundle_run(
-    folder: Path, chosen: Sequence[Candidate], path: Path | None = None, further: Further | None = None
-) -> Path:
-    """Write the bundle of a run, RUN/NAME.medn if no path is given, and say where it is.
-
-    `further` are the candidates for more than latency; those of the run if left out.
-    """
+def bundle_run(folder: Path, chosen: Sequence[Candidate], path: Path | None = None) -> Path:
+    """Write the bundle of a run, RUN/NAME.medn if no path is given, and say where it is."""
     if not chosen:
         raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
     target = path or folder / f"{folder.resolve().name}{SUFFIX}"
-    conditions, more = _conditions(folder), load_further(folder) if further is None else further
+    conditions, further = _conditions(folder), load_further(folder)
     entries = [
         Entry(
             latency=candidate,
-            further=more.get((candidate.device, candidate.kind), {}),
+            further=further.get((candidate.device, candidate.kind), {}),
             roofline=_roofline(folder, candidate),
             usual=_usual_values(_of(conditions, candidate)),
         )

@@ -190,6 +190,15 @@ JUNK = st.one_of(
 )
 
 
+def test_a_text_in_the_place_of_a_usual_number_is_refused(bundle_path: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
+        manifest["entries"][1]["usual"]["load_average"] = ""
+
+    path = forged(bundle_path, tmp_path / "x.medn", change)
+    with pytest.raises(MednError, match="the usual value of load_average is a text, and the column holds numbers"):
+        medn.load(path)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), junk=JUNK)
 def test_junk_anywhere_in_the_manifest_is_refused_or_harmless(
