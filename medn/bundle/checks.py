@@ -103,6 +103,8 @@ def check_form(form: Form, row: Array) -> None:
     elif isinstance(form, NetworkForm):
         _check_finite("bounds", form.bounds)
         encoded = form.encoding.transform(row[None]).astype(np.float32)
+        if encoded.shape[1] != form.encoding.width:
+            raise ValueError("its encoding names other columns than it makes")
         with np.errstate(over="ignore"):
             _check_result(form.walk(encoded))
     else:

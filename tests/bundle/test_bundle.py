@@ -199,6 +199,17 @@ def test_a_text_in_the_place_of_a_usual_number_is_refused(bundle_path: Path, tmp
         medn.load(path)
 
 
+def test_an_encoding_that_names_no_column_is_refused(bundle_path: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
+        inner = manifest["entries"][1]["quantities"]["latency"]["facts"]["form"]["inner"]
+        (network,) = (form for form in inner if form["form"] == "network")
+        network["facts"]["encoding"] = []
+
+    path = forged(bundle_path, tmp_path / "x.medn", change)
+    with pytest.raises(MednError, match="its encoding names other columns than it makes"):
+        medn.load(path)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), junk=JUNK)
 def test_junk_anywhere_in_the_manifest_is_refused_or_harmless(
