@@ -25,6 +25,9 @@ class Operation:
     output: Shape = ()
     model_batch: int | None = None
     """Batch size the whole model was called with, where known: matrix products fold it into their rows."""
+    strides: Mapping[str, Any] = field(default_factory=dict)
+    """How the elements of each tensor lie in memory, in the form of `tensors`."""
+    output_strides: Shape = ()
 
     @property
     def plain_name(self) -> str:
@@ -68,6 +71,15 @@ def split_rows(shape: Shape) -> tuple[int, int, int]:
     return batch_size, math.prod(shape[1:-1]), shape[-1]
 
 
+def contiguous_strides(shape: Shape) -> Shape:
+    """The strides of a tensor without gaps whose last axis runs fastest.
+
+    >>> contiguous_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 def unfold_batch(folded: int, operation: Operation) -> tuple[int, int]:
     """Batch size and the rest of an axis that holds both; all of it is batch where the model's batch is not known."""
     batch_size = operation.model_batch or max(folded, 1)
@@ -84,16 +96,19 @@ def operation_of(
     """The operation behind one call of an aten overload, its arguments named as in the operator's schema."""
     tensors: dict[str, Any] = {}
     attributes: dict[str, Any] = {}
+    strides: dict[str, Any] = {}
     schema = function._schema.arguments
     given = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
     given |= {argument.name: value for argument, value in zip(schema, arguments, strict=False)}
     for name, value in {**given, **keywords}.items():
         if hasattr(value, "shape"):
-            tensors[name] = tuple(value.shape)
+            tensors[name], strides[name] = tuple(value.shape), value.stride()
         elif isinstance(value, (list, tuple)) and value and all(hasattr(part, "shape") for part in value):
             tensors[name] = tuple(tuple(part.shape) for part in value)
+            strides[name] = tuple(part.stride() for part in value)
         else:
             attributes[name] = value
     first = output[0] if isinstance(output, (list, tuple)) else output
     overload = str(function)  # "aten.convolution.default"
-    return Operation(overload.rsplit(".", 1)[0], tensors, attributes, tuple(getattr(first, "shape", ())), model_batch)
+    shape, output_strides = (tuple(first.shape), first.stride()) if hasattr(first, "shape") else ((), ())
+    return Operation(overload.rsplit(".", 1)[0], tensors, attributes, shape, model_batch, strides, output_strides)

@@ -14,7 +14,7 @@ def _linear(before: int, after: int, rows: int, bias: bool = True) -> Descriptio
 
 
 def _heads(width: int, heads: int, queries: int, keys: int, causal: bool = False) -> Recipe:
-    """Attention in one piece, and the same taken apart into products and softmax."""
+    """Attention in one piece, and the same taken apart into products and softmax; then heads side by side again."""
     size = width // heads
     lengths: dict[str, Scalar] = {"query_length": queries, "key_length": keys}
     yield "attention", {"heads": heads, "head_size": size, **lengths, "causal": causal}
@@ -23,6 +23,8 @@ def _heads(width: int, heads: int, queries: int, keys: int, causal: bool = False
     yield "elementwise", {"operation": "div", "broadcast": "scalar", **scores}
     yield "softmax", {"rows": heads * queries, "features": keys}
     yield "matmul", {"matrices": heads, "rows": queries, "inner": keys, "columns": size}
+    if queries > 1:
+        yield "copy", {"rows": heads, "columns": queries, "inner": size}
 
 
 def _feed_forward(width: int, inner: int, tokens: int, function: str) -> Recipe:
@@ -53,6 +55,8 @@ def encoder(width: int, heads: int, tokens: int, vocabulary: int = 30_522) -> Re
 def gpt2(width: int = 768, heads: int = 12, tokens: int = 256) -> Recipe:
     """Once over a prompt, once for a single new token that sees it."""
     yield "embedding", {"vocabulary": 50_257, "features": width, "tokens": tokens}
+    # The prompt's keys and values go into an empty cache, head by head.
+    yield "copy", {"rows": tokens, "columns": heads, "inner": width // heads}
     for queries, causal in ((tokens, True), (1, False)):
         yield from _residual(width, queries)
         yield _linear(width, 3 * width, queries)
@@ -102,13 +106,22 @@ def swin_tiny() -> Recipe:
     for width, size in ((96, 56), (192, 28), (384, 14), (768, 7)):
         tokens, windows, heads = size * size, (size // 7) ** 2, width // 32
         yield from _residual(width, tokens)
+        along = size // 7
+        if along > 1:
+            yield "copy", {"outer": along, "rows": 7, "columns": along, "inner": 7 * width}
+            yield "copy", {"outer": along, "rows": along, "columns": 7, "inner": 7 * width}
         yield _linear(width, 3 * width, tokens)
+        yield "copy", {"outer": windows, "rows": 49, "columns": heads, "inner": 32}
+        yield "copy", {"outer": windows, "rows": 49, "columns": width}
+        yield "copy", {"rows": 49 * 49, "columns": heads}
         yield "attention", {"heads": windows * heads, "head_size": 32, "query_length": 49, "key_length": 49}
         yield "matmul", {"matrices": windows * heads, "rows": 49, "inner": 32, "columns": 49}
         yield "softmax", {"rows": windows * heads * 49, "features": 49}
+        yield "copy", {"outer": windows, "rows": heads, "columns": 49, "inner": 32}
         yield _linear(width, width, tokens)
         yield from _feed_forward(width, 4 * width, tokens, "gelu")
         if width < 768:
+            yield "copy", {"outer": size // 2, "rows": 2, "columns": size, "inner": width}
             yield "layer_norm", {"features": 4 * width, "rows": tokens // 4}
             yield _linear(4 * width, 2 * width, tokens // 4, bias=False)
 
@@ -172,6 +185,17 @@ def attention_modules() -> Recipe:
         yield "multihead_attention", {"embed_size": width, "heads": heads, "sequence_length": tokens}
 
 
+def patch_copies() -> Recipe:
+    """What MobileViT copies to attend over the pixels at one place of every 2 x 2 patch, and to get its image back."""
+    heads = 4
+    for width, size in ((144, 32), (192, 16), (240, 8)):
+        across, tokens = size // 2, size * size // 4
+        yield "copy", {"outer": width * across, "rows": 2, "columns": across, "inner": 2}
+        yield "copy", {"outer": 4, "rows": heads, "columns": tokens, "inner": width // heads}
+        yield "copy", {"rows": 4 * tokens, "columns": width}
+        yield "copy", {"outer": width * across, "rows": across, "columns": 2, "inner": 2}
+
+
 def small_language_models() -> Recipe:
     """Root-mean-square normalisation in the widths of language models that fit small devices."""
     for width in (576, 896, 1536, 2048, 3072):
@@ -196,5 +220,6 @@ SEQUENCE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "lstm_language_model": partial(recurrent_language_model, "lstm"),
     "gru_language_model": partial(recurrent_language_model, "gru"),
     "attention_modules": attention_modules,
+    "patch_copies": patch_copies,
     "small_language_models": small_language_models,
 }

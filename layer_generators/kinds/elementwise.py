@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("add", "sub", "mul", "div")
 
+ALIKE = {"neg": "mul", "rsub": "sub"}
+"""Operators that cost what one of the operations with a number does."""
+QUICK_POWERS = (2, 3)
+"""Squares and cubes are products too; other powers take a logarithm and an exponential."""
+
 BROADCASTS = {
     "none": (1, 1, 1),
     "per_row": (1, 1, 0),
@@ -95,7 +100,7 @@ class Elementwise(LayerKind):
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:
-        name = operation.plain_name.removeprefix("aten.")
+        name = _operation_name(operation)
         left = operation.shape("self")
         if name not in OPERATIONS or left is None:
             return None
@@ -113,6 +118,13 @@ class Elementwise(LayerKind):
             "broadcast": broadcast,
         }
         return Recognised(parameters, batch_size)
+
+
+def _operation_name(operation: Operation) -> str:
+    name = operation.plain_name.removeprefix("aten.")
+    if name == "pow" and operation.attributes.get("exponent") in QUICK_POWERS:
+        return "mul"
+    return ALIKE.get(name, name)
 
 
 def _pattern(full: Shape, held: Shape) -> tuple[str, int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.layer_generators.operation import Operation, Recognised, Shape
+from medn.layer_generators.operation import Operation, Recognised, Shape, contiguous_strides
 from medn.layer_generators.recognition import recognise
 
 
@@ -151,6 +151,25 @@ def _arithmetic(name: str) -> Translator:
     return lambda node: node.operation(name, {"self": node.shape(0), "other": node.shape(1)})
 
 
+def _power(node: Node) -> Translation:
+    exponent = node.value(1)
+    if exponent is None or exponent.size != 1:
+        return None
+    return node.operation("aten.pow", {"self": node.shape(0)}, exponent=exponent.item())
+
+
+def _transpose(node: Node) -> Translation:
+    """A view in torch; runtimes of ONNX copy it, as torch does to make the view contiguous."""
+    source = node.shape(0) or ()
+    order = node.attributes.get("perm", range(len(source))[::-1])
+    strides = contiguous_strides(source)
+    return replace(
+        node.operation("aten.clone", {"self": node.output}),
+        strides={"self": tuple(strides[axis] for axis in order)},
+        output_strides=contiguous_strides(node.output),
+    )
+
+
 def _clip(node: Node) -> Translation:
     low, high = node.attributes.get("min", node.value(1)), node.attributes.get("max", node.value(2))
     bounded = low is not None and high is not None and (float(low), float(high)) == (0.0, 6.0)
@@ -189,7 +208,11 @@ def _softmax(node: Node) -> Translation:
 
 def _concat(node: Node) -> Translation:
     shapes = tuple(shape for shape in node.shapes if shape is not None)
-    return node.operation("aten.cat", {"tensors": shapes}, dim=node.attributes["axis"])
+    return replace(
+        node.operation("aten.cat", {"tensors": shapes}, dim=node.attributes["axis"]),
+        strides={"tensors": tuple(map(contiguous_strides, shapes))},
+        output_strides=contiguous_strides(node.output),
+    )
 
 
 def _gather(node: Node) -> Translation:
@@ -270,6 +293,9 @@ TRANSLATORS: Mapping[str, Translator] = {
     "Sub": _arithmetic("aten.sub"),
     "Mul": _arithmetic("aten.mul"),
     "Div": _arithmetic("aten.div"),
+    "Neg": _same("aten.neg"),
+    "Pow": _power,
+    "Transpose": _transpose,
     "Concat": _concat,
     "Gather": _gather,
     "Resize": _resize,

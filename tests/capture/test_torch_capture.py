@@ -86,6 +86,7 @@ def test_views_cost_nothing_and_pass_their_producers_on() -> None:
 def test_a_copy_that_a_view_needs_is_a_layer() -> None:
     model = capture(Net(lambda self, x: x.permute(0, 2, 1).reshape(-1)), torch.zeros(1, 6, 8))
     assert [each.operator for each in model.layers] == ["aten.clone"]
+    assert kinds(model) == ["copy"]
 
 
 def test_a_tensor_given_twice_is_read_once() -> None:
