@@ -8,6 +8,7 @@ from functools import cache
 from medn.core.values import Layer
 from medn.layer_generators.bricks import Recipe
 from medn.layer_generators.dense_networks import DENSE_NETWORKS
+from medn.layer_generators.fused import fused_layers
 from medn.layer_generators.image_networks import IMAGE_NETWORKS
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sequence_networks import SEQUENCE_NETWORKS
@@ -20,8 +21,11 @@ def architectures() -> dict[str, Callable[[], Recipe]]:
 
 @cache
 def _all_layers() -> tuple[Layer, ...]:
-    described = (each for network in architectures().values() for each in network())
-    return tuple(dict.fromkeys(layer_kinds[kind].layer(**parameters) for kind, parameters in described))
+    found: dict[Layer, None] = {}
+    for network in architectures().values():
+        layers = [layer_kinds[kind].layer(**parameters) for kind, parameters in network()]
+        found |= dict.fromkeys([*layers, *fused_layers(layers)])
+    return tuple(found)
 
 
 def architecture_layers(kind_name: str) -> list[Layer]:

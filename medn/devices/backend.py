@@ -60,6 +60,13 @@ class Runner(ABC):
     def outputs(self) -> list[NDArray[np.float32]]:
         """What the last run gave, on the host."""
 
+    def conversion_share(self) -> float:
+        """Which share of a run converts data from and to the layout of tensors outside: none where there is no other.
+
+        Within a model the layers pass data on in the backend's own layout.
+        """
+        return 0.0
+
 
 class Backend(ABC):
     """A device layers are timed on. One subclass in one file, with `@backends.register` above it."""

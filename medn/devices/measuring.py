@@ -26,6 +26,8 @@ MOST_SAMPLES = 400
 CHECK_EVERY = 5
 IDLE_QUANTILE = 0.1
 LOADED_QUANTILE = 0.5
+MOST_PROFILED = 25
+PROFILE_S = 0.03
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,15 @@ def process_resources(threads: int) -> Resources:
     who = resource.RUSAGE_THREAD if threads == 1 and hasattr(resource, "RUSAGE_THREAD") else resource.RUSAGE_SELF
     clock = time.thread_time if threads == 1 else time.process_time
     return lambda: (clock(), resource.getrusage(who).ru_nivcsw)
+
+
+def run_for_profile(run: Callable[[], object]) -> None:
+    """Run often enough for a backend's own profile to be worth reading."""
+    began = time.perf_counter()
+    for count in range(MOST_PROFILED):
+        if count >= LEAST_SAMPLES and time.perf_counter() - began > PROFILE_S:
+            return
+        run()
 
 
 def half_width(wall_s: list[float], quantile: float) -> float:

@@ -118,6 +118,7 @@ class Worker:
             raise RuntimeError("nothing is prepared")
         options = VisitOptions(request["seconds"], request["precision"], request["quantile"])
         before = self._cold_maker() if self._cache_state == "cold" else None
+        kept = 1 - self._runner.conversion_share() if self._cache_state == "inside" else 1.0
         reference_s = self._time_reference()
         joules_before = self._meter.joules() if self._meter else 0.0
         with self._runner.context():
@@ -127,12 +128,12 @@ class Worker:
         joules = self._meter.joules() - joules_before if self._meter else None
         calls = len(samples) * samples.calls_per_sample
         return {
-            "wall_s": samples.wall_s.tolist(),
-            "cpu_s": samples.cpu_s.tolist(),
+            "wall_s": (kept * samples.wall_s).tolist(),
+            "cpu_s": (kept * samples.cpu_s).tolist(),
             "preempted": samples.preempted.tolist(),
             "calls_per_sample": samples.calls_per_sample,
             "reference_s": reference_s,
-            "energy_j": None if joules is None else joules / calls,
+            "energy_j": None if joules is None else kept * joules / calls,
             "energy_reason": self._energy_reason,
         }
 

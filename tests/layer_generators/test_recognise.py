@@ -10,14 +10,18 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from medn.core.values import Layer
+from medn.layer_generators.fused import FUSED_KINDS
 from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.layer_generators.kinds.copy import swapped_axes
 from medn.layer_generators.operation import Operation, Recognised, operation_of, unfold_batch
 from medn.layer_generators.recognition import recognise, recognise_module
 
 BATCH_SIZE = 3
 BY_MODULE = ("lstm", "gru", "multihead_attention", "rms_norm")
 """torch takes these apart into many operations."""
-BY_OPERATION = [name for name in layer_kinds if name not in BY_MODULE]
+FUSED = tuple(FUSED_KINDS.values())
+"""Several layers of a model, put together by the rules of a backend."""
+BY_OPERATION = [name for name in layer_kinds if name not in (*BY_MODULE, *FUSED)]
 ON_THE_CPU = ("attention",)
 """Without data torch takes attention apart; with data it calls a fused operator."""
 
@@ -131,6 +135,9 @@ def test_batch_folded_into_rows_is_all_of_them_where_the_models_batch_is_unknown
         (lambda: lambda x, mask: x + mask, [(2, 3, 6, 5), (2, 1, 1, 5)], "elementwise", {"columns": 5, "rows": 18}),
         (lambda: lambda x, place: x + place, [(2, 6, 5), (1, 6, 5)], "elementwise", {"broadcast": "batch"}),
         (lambda: lambda x: x * 0.5, [(2, 6, 5)], "elementwise", {"broadcast": "scalar", "operation": "mul"}),
+        (lambda: lambda x: -x, [(2, 6, 5)], "elementwise", {"broadcast": "scalar", "operation": "mul"}),
+        (lambda: lambda x: x**3, [(2, 6, 5)], "elementwise", {"broadcast": "scalar", "operation": "mul"}),
+        (lambda: lambda x: 1 - x, [(2, 6, 5)], "elementwise", {"broadcast": "scalar", "operation": "sub"}),
         (lambda: lambda x: x.mul_(2), [(2, 6, 5)], "elementwise", {"broadcast": "scalar", "rows": 6}),
         (lambda: lambda x, y: x @ y, [(2, 3, 4, 5), (2, 3, 5, 6)], "matmul", {"rows": 4, "inner": 5, "columns": 6}),
         (
@@ -139,6 +146,19 @@ def test_batch_folded_into_rows_is_all_of_them_where_the_models_batch_is_unknown
             "concat",
             {"inputs": 3, "first_channels": 9, "other_channels": 3},
         ),
+        (
+            lambda: lambda x: torch.cat([torch.zeros(0), x.transpose(1, 2)], 1),
+            [(2, 5, 6, 8)],
+            "copy",
+            {"rows": 5, "columns": 6, "inner": 8},
+        ),
+        (
+            lambda: lambda x: x.contiguous(memory_format=torch.channels_last),
+            [(2, 5, 6, 8)],
+            "copy",
+            {"rows": 5, "columns": 48, "inner": 1},
+        ),
+        (lambda: lambda x: x.clone(), [(2, 5, 6)], "copy", {"rows": 1, "columns": 1, "inner": 30}),
         (
             lambda: lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
             [(2, 3, 4, 5)],
@@ -153,6 +173,33 @@ def test_other_spellings_are_recognised(build: Any, shapes: Any, name: str, para
     ((kind, found),) = filter(None, map(recognise, operations))
     assert kind.name == name
     assert {each: found.parameters[each] for each in parameters} == parameters
+
+
+@pytest.mark.parametrize(
+    ("permuted", "sizes"),
+    [
+        ((0, 2, 1, 3), (2, 3, 4, 5)),  # heads side by side
+        ((0, 1, 3, 2), (6, 4, 5, 1)),  # a matrix transposed
+        ((1, 0, 2, 3), (1, 2, 3, 20)),
+        ((2, 3, 0, 1), (1, 6, 20, 1)),  # neighbours move together
+        ((0, 3, 2, 1), (2, 12, 5, 1)),  # three parts in reverse: the last is swapped with the two before it
+    ],
+)
+def test_any_order_of_axes_becomes_two_that_are_swapped(permuted: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    view = torch.zeros(2, 3, 4, 5, device="meta").permute(permuted)
+    assert swapped_axes(tuple(view.shape), view.stride(), view.contiguous().stride()) == sizes
+
+
+def test_gaps_between_the_rows_of_a_copy_do_not_matter() -> None:
+    query = torch.zeros(2, 7, 3, 4, 8, device="meta")[:, :, 1].transpose(1, 2)
+    assert swapped_axes(tuple(query.shape), query.stride(), query.contiguous().stride()) == (2, 7, 4, 8)
+
+
+def test_copy_of_a_broadcast_tensor_is_of_no_kind() -> None:
+    (operation,) = record(
+        lambda x: x.expand(4, 3, 5).clone(memory_format=torch.contiguous_format), [torch.zeros(3, 5)]
+    )[-1:]  # type: ignore[arg-type]
+    assert recognise(operation) is None
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0), ()])

@@ -42,6 +42,9 @@ class MnnRunner(Runner):
             for output, shape in zip(plain, self._output_shapes, strict=True)
         ]
 
+    def conversion_share(self) -> float:
+        raise Unsupported("mnn does not tell how long it converts layouts, so no layer can be timed as inside a model")
+
 
 @backends.register
 class Mnn(Backend):

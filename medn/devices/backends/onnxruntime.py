@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.measuring import run_for_profile
 from medn.devices.workload import Workload
+
+CONVERSIONS = ("ReorderInput", "ReorderOutput")
+"""Operators that ONNX Runtime adds where tensors enter or leave its blocked layout."""
 
 
 class OnnxRuntimeRunner(Runner):
     """A session with inputs and outputs bound once, so that a run copies nothing and looks nothing up."""
 
-    def __init__(self, session: Any, inputs: list[NDArray[Any]]) -> None:
+    def __init__(self, open_session: Callable[[Path | None], Any], inputs: list[NDArray[Any]]) -> None:
+        self._open_session = open_session
+        self._inputs = inputs
+        self._session = open_session(None)
+        self._binding = self._bind(self._session)
+
+    def _bind(self, session: Any) -> Any:
         import onnxruntime
 
-        self._session = session
-        self._binding = session.io_binding()
-        for slot, array in zip(session.get_inputs(), inputs, strict=True):
-            self._binding.bind_ortvalue_input(slot.name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        binding = session.io_binding()
+        for slot, array in zip(session.get_inputs(), self._inputs, strict=True):
+            binding.bind_ortvalue_input(slot.name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
         for slot in session.get_outputs():
-            self._binding.bind_output(slot.name)
+            binding.bind_output(slot.name)
+        return binding
 
     def run(self) -> None:
         self._session.run_with_iobinding(self._binding)
 
     def outputs(self) -> list[NDArray[np.float32]]:
         return [array.astype(np.float32) for array in self._binding.copy_outputs_to_cpu()]
+
+    def conversion_share(self) -> float:
+        with tempfile.TemporaryDirectory(prefix="medn-onnxruntime-") as folder:
+            session = self._open_session(Path(folder))
+            binding = self._bind(session)
+            run_for_profile(partial(session.run_with_iobinding, binding))
+            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        kernels = [event for event in events if event["name"].endswith("kernel_time")]
+        # Times are cut to whole microseconds.
+        times_us = [(event["args"]["op_name"], event["dur"] + 0.5) for event in kernels]
+        converting_us = sum(each for name, each in times_us if name in CONVERSIONS)
+        return float(converting_us / max(sum(each for _, each in times_us), 1.0))
 
 
 @backends.register
@@ -38,18 +65,25 @@ class OnnxRuntime(Backend):
     packages = ("onnxruntime", "torch")
 
     def load(self, workload: Workload) -> Runner:
-        import onnxruntime
+        inputs = [tensor.numpy() for tensor in workload.inputs]
+        return OnnxRuntimeRunner(partial(_open, workload.onnx_file(), workload.condition.threads), inputs)
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = workload.condition.threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.log_severity_level = 4
-        # Threads that spin while they wait would take the utilisation that the load generator holds.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        content = workload.onnx_file()
-        try:
-            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors share no base class of their own
-            raise Unsupported(f"onnxruntime does not load it: {str(error).splitlines()[0]}") from error
-        return OnnxRuntimeRunner(session, [tensor.numpy() for tensor in workload.inputs])
+
+def _open(content: bytes, threads: int, profile: Path | None) -> Any:
+    """A session that uses so many threads, and writes into a folder what its operators take if it is given one."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 4
+    # Threads that spin while they wait would take the utilisation that the load generator holds.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile / "profile")
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors share no base class of their own
+        raise Unsupported(f"onnxruntime does not load it: {str(error).splitlines()[0]}") from error
