@@ -10,7 +10,7 @@ import typer
 
 from medn.cli.output import say, write_json, write_rows
 from medn.core.errors import MednError, UsageError
-from medn.core.units import bytes_words, latency_words, percent
+from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
     from medn.model.placement import Placement
@@ -43,10 +43,11 @@ def predict_model(
 ) -> None:
     """Predict the model that a text names, and write it as a table by layer, as JSON or as a page."""
     from medn.model.sources import read_model
+    from medn.model.words import sentences
 
     found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, placement)
     if html is not None:
-        _write_page(found, source, html)
+        _write_page(predictor.device, found, source, html)
     if as_json:
         write_json(found.as_json())
         return
@@ -66,28 +67,6 @@ def read_placement(cold_share: float | None, path: Path | None) -> Placement:
     return HOT if cold_share is None else everywhere(cold_share)
 
 
-def sentences(found: ModelPrediction) -> Iterator[str]:
-    """The whole model in words."""
-    yield (
-        f"{latency_words(found.latency_s)} in all, {latency_words(found.low_s)} to {latency_words(found.high_s)} "
-        f"by intervals of {percent(found.level)}, at batch size {found.batch_size}"
-    )
-    yield f"{bytes_words(found.weight_bytes)} of weights, {bytes_words(found.peak_activation_bytes)} of tensors at most"
-    if found.energy_j is not None:
-        yield f"{found.energy_j:.3g} J"
-    if found.captured.guesses:
-        yield f"the model's code asked for {found.captured.guesses} values that only a real run would know"
-    if found.outside_share:
-        yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
-    if found.unknown:
-        yield f"{percent(found.unknown_share)} of the time in layers that are not predicted, estimated: {found.generic}"
-    for row in found.unknown:
-        yield (
-            f"  {row.layers} x {row.operator}: {percent(row.time_share)} of the time, "
-            f"{percent(row.flops_share)} of the FLOPs, {percent(row.bytes_share)} of the bytes"
-        )
-
-
 def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
     for row in found.rows:
         yield {
@@ -101,12 +80,13 @@ def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
         }
 
 
-def _write_page(found: ModelPrediction, source: str, path: Path) -> None:
+def _write_page(device: str, found: ModelPrediction, source: str, path: Path) -> None:
     import importlib.util
 
     if importlib.util.find_spec("jinja2") is None:
         raise MednError("--html needs jinja2: pip install 'medn[train]'")
     from medn.report.model_page import model_page
+    from medn.report.models import ModelPart
     from medn.report.page import write_page
 
-    write_page(path, model_page(found, source, list(sentences(found))))
+    write_page(path, model_page(ModelPart(source, device, found)))

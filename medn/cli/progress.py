@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from medn.cli.output import say
 from medn.core.units import duration_words
@@ -20,22 +20,22 @@ BAR_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
 
 
-class SweepProgress:
-    """Shows the visits of a sweep. Nothing runs between calls, so showing them disturbs no measurement."""
+class Shown:
+    """Work with a planned end. Nothing runs between calls, so showing it disturbs no measurement."""
 
-    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds = seconds
+    def __init__(self, what: str, clock: Callable[[], float], starting: str) -> None:
+        self.what = what
         self.clock = clock
-        self.visits = 0
+        self.starting = starting
         self._bar: Progress | None = None
 
-    def __enter__(self) -> SweepProgress:
+    def __enter__(self) -> Self:
         self._began = self.clock()
         self._every_s = BAR_EVERY_S if sys.stderr.isatty() else LINE_EVERY_S
         self._next = self._began + self._every_s
         if sys.stderr.isatty():
             self._bar = progress_bar()
-            self._task = self._bar.add_task("starting the device", total=None)
+            self._task = self._bar.add_task(self.starting, total=None)
             self._bar.start()
             self._bar.refresh()
         return self
@@ -46,26 +46,18 @@ class SweepProgress:
         if self._bar:
             self._bar.stop()
 
-    def on_visit(self, pass_number: int, done: int, planned: int, point: Point, visit: Visit) -> None:
-        self.visits = done
+    def show(self, done: int, planned: int, words: Callable[[float], str] | None = None) -> None:
+        """Unless it was shown a moment ago; `words` say more, told how many seconds it has taken so far."""
         now = self.clock()
         if now < self._next:
             return
         self._next = now + self._every_s
-        spent = now - self._began
-        rate = done / spent
-        left = (planned - done) / rate
-        if self.seconds is not None:
-            left = min(left, max(0.0, self.seconds - spent))
-        words = (
-            f"pass {pass_number + 1}, {rate:.1f} visits a second, about {duration_words(left)} left, "
-            f"{point.layer.kind} on {point.device}"
-        )
+        more = words(now - self._began) if words else None
         if self._bar:
-            self._bar.update(self._task, description=words, completed=done, total=planned)
+            self._bar.update(self._task, description=more, completed=done, total=planned)
             self._bar.refresh()
         else:
-            say(f"{done} of {planned} visits, {words}")
+            say(f"{done} of {planned} {self.what}" + (f", {more}" if more else ""))
 
 
 def progress_bar() -> Progress:
@@ -77,34 +69,38 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
 
 
-class CostProgress:
+class SweepProgress(Shown):
+    """Shows the visits of a sweep."""
+
+    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("visits", clock, "starting the device")
+        self.seconds = seconds
+        self.visits = 0
+
+    def on_visit(self, pass_number: int, done: int, planned: int, point: Point, visit: Visit) -> None:
+        self.visits = done
+
+        def words(spent_s: float) -> str:
+            rate = done / spent_s
+            left_s = (planned - done) / rate
+            if self.seconds is not None:
+                left_s = min(left_s, max(0.0, self.seconds - spent_s))
+            return (
+                f"pass {pass_number + 1}, {rate:.1f} visits a second, about {duration_words(left_s)} left, "
+                f"{point.layer.kind} on {point.device}"
+            )
+
+        self.show(done, planned, words)
+
+
+class CostProgress(Shown):
     """Shows how far the timing of candidates is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> CostProgress:
-        self._next = self.clock() + LINE_EVERY_S
-        if sys.stderr.isatty():
-            self._bar = progress_bar()
-            self._task = self._bar.add_task("timing what the candidates take", total=None)
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()
+        super().__init__("timings", clock, "timing what the candidates take")
 
     def on_progress(self, done: int, planned: int) -> None:
-        if self._bar:
-            self._bar.update(self._task, completed=done, total=planned)
-            self._bar.refresh()
-        elif self.clock() >= self._next:
-            self._next = self.clock() + LINE_EVERY_S
-            say(f"{done} of {planned} timings")
+        self.show(done, planned)
 
 
 class RowProgress:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medn.cli.output import AsJson, say, write_json
+from medn.cli.predict_model import BatchSizeOption, UtilizationOption
 from medn.cli.summary import RunArgument
 from medn.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from medn.capture.values import CapturedModel
+    from medn.report.models import ModelPart
 
 OpenOption = Annotated[bool, typer.Option("--open", help="Show it in the browser.")]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write it.")]
@@ -22,6 +28,16 @@ def report(
     by: Annotated[
         str, typer.Option("--by", metavar="A,B", help="The two parameters of the heat maps; those that matter most.")
     ] = "",
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Also show a whole model: FILE.onnx, timm:NAME or python:MODULE:FUNCTION; may be given again.",
+        ),
+    ] = [],  # noqa: B006  # typer copies it
+    batch_size: BatchSizeOption = None,
+    utilization: UtilizationOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report of a run as one HTML file.
@@ -33,20 +49,30 @@ def report(
       medn report runs/quickstart
       medn report runs/laptop --open
       medn report runs/laptop --by in_channels,out_channels --out laptop.html
+      medn report runs/laptop --model timm:resnet50 --model net.onnx --batch-size 8
     """
     from medn.report.content import gather
+    from medn.report.models import predicted_models
     from medn.report.page import need_libraries, report_page, write_page
     from medn.report.words import advice, summary
 
     need_libraries()
-    content = gather(run, _two_names(by))
-    path = write_page(out or run / "report.html", report_page(content))
+    if not models and (batch_size, utilization) != (None, None):
+        raise UsageError("--batch-size and --utilization go with --model")
+    names = _two_names(by)
+    # First, as it is quick to tell what is wrong with a model and slow to gather a run.
+    parts = predicted_models(run, _captured(models, batch_size), batch_size, utilization or 0.0) if models else []
+    content = gather(run, names)
+    path = write_page(out or run / "report.html", report_page(content, parts))
     told = {"summary": summary(content), "advice": advice(content)}
     if as_json:
-        write_json({"report": str(path), "bytes": path.stat().st_size, **told})
+        totals = {"models": [_totals(part) for part in parts]} if parts else {}
+        write_json({"report": str(path), "bytes": path.stat().st_size, **told, **totals})
     else:
         for sentence in [*told["summary"], *told["advice"]]:
             say(sentence)
+        for part in parts:
+            say(f"{part.name} on {part.device}: {part.words[0]}")
         typer.echo(path)
     if open_page:
         show(path)
@@ -58,6 +84,18 @@ def show(path: Path) -> None:
 
     if not webbrowser.open(path.resolve().as_uri()):
         say(f"no browser could be opened; the page is {path.resolve()}")
+
+
+def _captured(sources: Sequence[str], batch_size: int | None) -> dict[str, CapturedModel]:
+    from medn.model.sources import read_model
+
+    return {source: read_model(source, batch_size) for source in sources}
+
+
+def _totals(part: ModelPart) -> dict[str, Any]:
+    """What `medn predict --json` tells of a model, but for its layers."""
+    told = {name: value for name, value in part.found.as_json().items() if not isinstance(value, list)}
+    return {"model": part.name, "device": part.device, **told}
 
 
 def _two_names(by: str) -> tuple[str, str] | None:

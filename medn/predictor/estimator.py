@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,17 +133,19 @@ class Estimator:
         columns = {**opened, **analytic_columns(self.kind, opened)}
         return Rows(columns, self._inputs(columns, self.range, rows))
 
-    def estimate(self, prepared: Rows) -> Estimates:
+    def estimate(self, prepared: Rows, further: Collection[str] | None = None) -> Estimates:
+        """The latency, and the further quantities that are named; all of them, where none is said."""
         columns, inputs = prepared
         rows = len(inputs)
         distance, inside = self.range.place(inputs)
         latency_s, _ = self.held.predict(inputs, self.form.predict, inside)
         low_s, high_s = self.interval.bounds(latency_s, distance)
-        further = {}
-        for name, (held, form, same_range) in self.further.items():
+        found = {}
+        for name in self.further if further is None else further:
+            held, form, same_range = self.further[name]
             own = inputs if same_range else self._inputs(columns, held.range, rows)
-            further[name], _ = held.predict(own, form.predict, inside if same_range else None)
-        return Estimates(latency_s, low_s, high_s, inside & matches_constants(columns, self.constants, rows), further)
+            found[name], _ = held.predict(own, form.predict, inside if same_range else None)
+        return Estimates(latency_s, low_s, high_s, inside & matches_constants(columns, self.constants, rows), found)
 
     def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]

@@ -14,6 +14,7 @@ from medn.core.values import CONDITION_COLUMNS
 from medn.pipeline.candidates import replace_file
 from medn.report.content import Content, KindContent
 from medn.report.drawing import Picture, dumbbells
+from medn.report.models import ModelPart, models_table
 from medn.report.pictures import kind_pictures
 from medn.report.tables import Cell, Column, Line, PageTable, cell, leaderboard_table, number, schemes_table
 from medn.report.words import advice, summary, verdict
@@ -29,14 +30,15 @@ class KindSection:
     pictures: Sequence[Picture]
 
 
-def report_page(content: Content) -> str:
-    """The whole report as HTML."""
+def report_page(content: Content, models: Sequence[ModelPart] = ()) -> str:
+    """The whole report as HTML, with the whole models that were asked for."""
     anchors = {(kind.device, kind.kind): f"kind-{place}" for place, kind in enumerate(content.kinds)}
     links = {place: f"#{anchor}" for place, anchor in anchors.items()}
     sections = [
         KindSection(anchors[kind.device, kind.kind], kind_name(content, kind), _facts(kind), list(kind_pictures(kind)))
         for kind in content.kinds
     ]
+    anchored = {f"model-{place}": part for place, part in enumerate(models)}
     return render(
         "report.html",
         {
@@ -49,6 +51,8 @@ def report_page(content: Content) -> str:
             "schemes": schemes_table(content.board.schemes) if content.board.schemes else None,
             "leaderboard": leaderboard_table(content.board.rows, links),
             "sections": sections,
+            "models": anchored,
+            "models_glance": models_table(anchored),
             "environment": _environment_tables(content),
             "provenance": _provenance(content),
         },

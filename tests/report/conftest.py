@@ -9,6 +9,8 @@ import pytest
 
 from medn.pipeline.selecting import select_run
 from medn.pipeline.train import train_run
+from medn.report.content import Content, gather
+from medn.report.page import report_page
 from medn.selection.budget import Budget
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
@@ -26,3 +28,14 @@ def chosen_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train_run(run, seconds=3.0, families=("median", "roofline", "test-law"))
         select_run(run, Budget())
     return run
+
+
+@pytest.fixture(scope="session")
+def content(chosen_run: Path) -> Content:
+    return gather(chosen_run)
+
+
+@pytest.fixture(scope="session")
+def page(content: Content) -> str:
+    """Drawn once, as that takes the time."""
+    return report_page(content)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from medn.report.compare import compare, comparison_page
-from medn.report.content import gather
-from medn.report.page import report_page, write_page
+from medn.report.page import write_page
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 
@@ -43,22 +42,22 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def page(chosen_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(tmp_path_factory.mktemp("page") / "report.html", report_page(gather(chosen_run)))
+def shown(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", page)
 
 
 def numbers(values: list[str | None]) -> list[float]:
     return [float(value) for value in values if value is not None]
 
 
-def test_the_page_opens_without_a_complaint_or_a_request(browser: Any, page: Path) -> None:
-    browser.open(page)
+def test_the_page_opens_without_a_complaint_or_a_request(browser: Any, shown: Path) -> None:
+    browser.open(shown)
     assert browser.complaints() == []
-    assert browser.requests() == [page.as_uri()]
+    assert browser.requests() == [shown.as_uri()]
 
 
-def test_a_heading_sorts_its_column_both_ways(browser: Any, page: Path) -> None:
-    browser.open(page)
+def test_a_heading_sorts_its_column_both_ways(browser: Any, shown: Path) -> None:
+    browser.open(shown)
     up = browser.ask(SORT % "MAPE")
     assert up["sort"] == ["ascending"]
     assert numbers(up["values"]) == sorted(numbers(up["values"]))
@@ -67,8 +66,8 @@ def test_a_heading_sorts_its_column_both_ways(browser: Any, page: Path) -> None:
     assert numbers(down["values"]) == sorted(numbers(up["values"]), reverse=True)
 
 
-def test_texts_are_sorted_as_texts_and_gaps_stand_last(browser: Any, page: Path) -> None:
-    browser.open(page)
+def test_texts_are_sorted_as_texts_and_gaps_stand_last(browser: Any, shown: Path) -> None:
+    browser.open(shown)
     names = browser.ask(SORT % "candidate")["values"]
     assert names == sorted(names)
     beyond = browser.ask(SORT % "beyond")["values"]
@@ -76,8 +75,8 @@ def test_texts_are_sorted_as_texts_and_gaps_stand_last(browser: Any, page: Path)
     assert beyond[known:] == [None] * (len(beyond) - known)
 
 
-def test_choosing_a_kind_hides_the_others_and_links_bring_them_back(browser: Any, page: Path) -> None:
-    browser.open(page)
+def test_choosing_a_kind_hides_the_others_and_links_bring_them_back(browser: Any, shown: Path) -> None:
+    browser.open(shown)
     assert browser.ask(SHOWN % "section.kind") == 2
     browser.ask("(() => { const s = document.getElementById('kind'); s.value = 'kind-0';"
                 " s.dispatchEvent(new Event('change')); })()")  # fmt: skip
@@ -89,8 +88,8 @@ def test_choosing_a_kind_hides_the_others_and_links_bring_them_back(browser: Any
     assert browser.complaints() == []
 
 
-def test_headings_can_be_reached_and_pressed_by_keyboard(browser: Any, page: Path) -> None:
-    browser.open(page)
+def test_headings_can_be_reached_and_pressed_by_keyboard(browser: Any, shown: Path) -> None:
+    browser.open(shown)
     browser.ask("document.querySelector('#leaderboard th button').focus()")
     for kind in ("keyDown", "keyUp"):
         browser.send(
@@ -99,30 +98,30 @@ def test_headings_can_be_reached_and_pressed_by_keyboard(browser: Any, page: Pat
     assert browser.ask("document.querySelector('#leaderboard th').getAttribute('aria-sort')") == "ascending"
 
 
-def test_nothing_but_tables_is_wider_than_a_phone(browser: Any, page: Path) -> None:
-    browser.open(page, width=390)
+def test_nothing_but_tables_is_wider_than_a_phone(browser: Any, shown: Path) -> None:
+    browser.open(shown, width=390)
     assert browser.ask("document.documentElement.scrollWidth") == 390
     assert browser.ask("[...document.querySelectorAll('.scroll')].some((box) => box.scrollWidth > box.clientWidth)")
 
 
-def test_the_page_follows_light_and_dark(browser: Any, page: Path) -> None:
+def test_the_page_follows_light_and_dark(browser: Any, shown: Path) -> None:
     papers = []
     for scheme in ("light", "dark"):
-        browser.open(page, scheme=scheme)
+        browser.open(shown, scheme=scheme)
         papers.append(browser.ask("getComputedStyle(document.body).backgroundColor"))
     assert papers == ["rgb(255, 255, 255)", "rgb(21, 24, 29)"]
 
 
-def test_on_paper_it_is_light_and_whole(browser: Any, page: Path) -> None:
-    browser.open(page, scheme="dark", media="print")
+def test_on_paper_it_is_light_and_whole(browser: Any, shown: Path) -> None:
+    browser.open(shown, scheme="dark", media="print")
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.ask(SHOWN % "nav, .chooser") == 0
     assert browser.ask(SHOWN % "section.kind") == 2
 
 
 def test_a_comparison_opens_and_sorts_too(browser: Any, chosen_run: Path, tmp_path: Path) -> None:
-    page = write_page(tmp_path / "compare.html", comparison_page(compare(chosen_run, chosen_run)))
-    browser.open(page)
+    shown = write_page(tmp_path / "compare.html", comparison_page(compare(chosen_run, chosen_run)))
+    browser.open(shown)
     browser.ask("document.querySelector('thead button').click()")
     assert browser.ask("document.querySelector('th[aria-sort]').textContent") == "kind"
     assert browser.complaints() == []

@@ -18,11 +18,6 @@ from medn.report.effects import Importance, binned, heat_map, heat_map_names, im
 
 
 @pytest.fixture(scope="module")
-def content(chosen_run: Path) -> Content:
-    return gather(chosen_run)
-
-
-@pytest.fixture(scope="module")
 def linear(content: Content) -> KindContent:
     return next(kind for kind in content.kinds if kind.kind == "linear")
 

@@ -6,29 +6,18 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import islice, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from medn.core.table import Schema
-from medn.report.content import Content, KindContent, gather
+from medn.report.content import Content, KindContent
 from medn.report.drawing import BLUE, dots
 from medn.report.page import report_page
 from medn.report.pictures import kind_pictures
 from medn.report.svg import inline_svg
 
 HOSTILE = "<script>alert('x')</script>"
-
-
-@pytest.fixture(scope="module")
-def content(chosen_run: Path) -> Content:
-    return gather(chosen_run)
-
-
-@pytest.fixture(scope="module")
-def page(content: Content) -> str:
-    return report_page(content)
 
 
 class Elements(HTMLParser):

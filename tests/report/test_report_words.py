@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medn.report.content import Content, KindContent, gather
+from medn.report.content import Content, KindContent
 from medn.report.words import advice, summary, verdict
 
 Change = Callable[..., Content]
-
-
-@pytest.fixture(scope="module")
-def content(chosen_run: Path) -> Content:
-    return gather(chosen_run)
 
 
 @pytest.fixture

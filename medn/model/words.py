@@ -1,0 +1,30 @@
+"""What is predicted of a whole model, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from medn.core.units import bytes_words, latency_words, percent
+from medn.model.prediction import ModelPrediction
+
+
+def sentences(found: ModelPrediction) -> Iterator[str]:
+    """The whole model in words."""
+    yield (
+        f"{latency_words(found.latency_s)} in all, {latency_words(found.low_s)} to {latency_words(found.high_s)} "
+        f"by intervals of {percent(found.level)}, at batch size {found.batch_size}"
+    )
+    yield f"{bytes_words(found.weight_bytes)} of weights, {bytes_words(found.peak_activation_bytes)} of tensors at most"
+    if found.energy_j is not None:
+        yield f"{found.energy_j:.3g} J"
+    if found.captured.guesses:
+        yield f"the model's code asked for {found.captured.guesses} values that only a real run would know"
+    if found.outside_share:
+        yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
+    if found.unknown:
+        yield f"{percent(found.unknown_share)} of the time in layers that are not predicted, estimated: {found.generic}"
+    for row in found.unknown:
+        yield (
+            f"  {row.layers} x {row.operator}: {percent(row.time_share)} of the time, "
+            f"{percent(row.flops_share)} of the FLOPs, {percent(row.bytes_share)} of the bytes"
+        )
