@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "network": {"core", "network"},
     "devices": {"core", "layer_generators", "devices"},
     "capture": {"core", "layer_generators", "devices", "capture"},
+    "fusion": {"core", "layer_generators", "devices", "capture", "fusion"},
     "partition": {"core", "capture", "predictor", "partition"},
 }
 """What the parts at the bottom may import of medn; those above them may import all but the command line."""
@@ -27,7 +28,9 @@ HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
     *("lightgbm", "xgboost", "optuna"),
 }
-LIGHT_PARTS = {"core", "cli", "layer_generators", "devices", "medn", "bundle", "model", "partition", "predictor"}
+LIGHT_PARTS = {
+    *("core", "cli", "layer_generators", "devices", "medn", "bundle", "fusion", "model", "partition", "predictor"),
+}
 """Parts in which not even the top of a module may import a heavy library."""
 
 
