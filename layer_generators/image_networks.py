@@ -184,6 +184,30 @@ def convnext_tiny() -> Recipe:
     yield from classifier(768, 7)
 
 
+def poolformer_s12() -> Recipe:
+    """Blocks of pixels that are averaged with their neighbours, then of products made as convolutions."""
+    channels, before = 3, 224
+    for width, size in ((64, 56), (128, 28), (320, 14), (512, 7)):
+        window: dict[str, Scalar] = (
+            {"kernel_size": 7, "stride": 4, "padding": 2}
+            if channels == 3
+            else {"kernel_size": 3, "stride": 2, "padding": 1}
+        )
+        yield "conv2d", {"in_channels": channels, "out_channels": width, "in_size": before, **window}
+        yield "group_norm", {"channels": width, "groups": 1, "in_size": size}
+        yield "avg_pool2d", {"channels": width, "in_size": size, "kernel_size": 3, "stride": 1, "padding": 1}
+        yield residual(width, size, "sub")
+        yield residual(width, size, "mul", "per_row")
+        yield residual(width, size)
+        yield convolution(width, 4 * width, size, kernel=1)
+        yield activation("gelu", 4 * width, size)
+        yield convolution(4 * width, width, size, kernel=1)
+        yield residual(width, size, "mul", "per_row")
+        yield residual(width, size)
+        channels, before = width, size
+    yield from classifier(512, 7)
+
+
 IMAGE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "vgg16": vgg16,
     "resnet18": partial(resnet, (2, 2, 2, 2), bottleneck=False),
@@ -195,4 +219,5 @@ IMAGE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "densenet121": densenet121,
     "inception": inception,
     "convnext_tiny": convnext_tiny,
+    "poolformer_s12": poolformer_s12,
 }

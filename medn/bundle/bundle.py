@@ -57,6 +57,11 @@ class Bundle:
     environments: Mapping[str, Any] = field(default_factory=dict)
     """The machines that were measured, by id."""
     made_by: str = __version__
+    backends: Mapping[str, str] = field(default_factory=dict)
+    """What drives each device, where that is not its name."""
+
+    def backend(self, device: str) -> str:
+        return self.backends.get(device, device)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -98,6 +103,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         "medn": __version__,
         "name": bundle.name,
         "environments": plain(bundle.environments),
+        "backends": dict(bundle.backends),
         "entries": entries,
     }
     write_archive(path, manifest, parts)
@@ -126,6 +132,7 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             tuple(_entry(written, parts) for written in manifest["entries"]),
             dict(manifest["environments"]),
             str(manifest["medn"]),
+            {str(device): str(backend) for device, backend in manifest.get("backends", {}).items()},
         )
         if not bundle.entries or len({(entry.device, entry.kind) for entry in bundle.entries}) < len(bundle.entries):
             raise ValueError("it needs entries, one for each device and layer kind")

@@ -12,11 +12,21 @@ from numpy.typing import NDArray
 from medn.capture.values import CapturedLayer, CapturedModel
 from medn.core.table import Array
 from medn.core.values import ELEMENT_BYTES, Layer, Scalar
+from medn.model.repeated import Repeated
 from medn.model.schedule import batch_factors, peak_activation_bytes
-from medn.predictor.estimator import Estimates, Estimator, Rows
+from medn.predictor.estimator import Estimates, Estimator
 
 if TYPE_CHECKING:
+    from medn.model.placement import Placement
     from medn.predictor.predictor import Predictor
+
+
+FURTHER = ("energy_j",)
+"""What a model adds up beside the latency; its memory is told by its tensors."""
+
+
+CONVERTING, COOLING = ("inside", "hot"), ("hot", "cold")
+"""States of the cache of which the second adds to the first what converting layouts, or fetching from memory, takes."""
 
 
 class Question(NamedTuple):
@@ -38,32 +48,30 @@ class Work(NamedTuple):
 class Group:
     """The questions of one kind."""
 
-    estimator: Estimator
-    rows: Rows
+    rows: Repeated
     places: NDArray[np.int_]
     """Where they stand among all questions."""
 
-    def estimate(self, conditions: Mapping[str, Scalar], cold_share: float) -> Estimates:
-        """Between what a hot and a cold cache give, for kinds that were measured with both."""
-        if "cache" not in self.estimator.range.schema.names:
-            return self._at(conditions)
-        if cold_share in (0.0, 1.0):
-            return self._at({**conditions, "cache": "cold" if cold_share else "hot"})
-        hot, cold = (self._at({**conditions, "cache": cache}) for cache in ("hot", "cold"))
+    @property
+    def estimator(self) -> Estimator:
+        return self.rows.estimator
 
-        def between(ours: Array, theirs: Array) -> Array:
-            return (1 - cold_share) * ours + cold_share * theirs
+    def estimate(self, conditions: Mapping[str, Scalar], placement: Placement, cold_share: float) -> Estimates:
+        """As among other layers: what they take alone, and what placement and a share of a cold cache add to it."""
+        states = self.estimator.range.schema.categories.get("cache", ())
+        alone = self._found("inside" if "inside" in states else "hot", conditions, states)
+        latency_s = placement.stretch * alone.latency_s
+        for share, (low, high) in ((placement.conversion_share, CONVERTING), (cold_share, COOLING)):
+            if share and {low, high} <= set(states):
+                less, more = (self._found(state, conditions, states).latency_s for state in (low, high))
+                latency_s = latency_s + share * np.maximum(more - less, 0)
+        longer = latency_s / alone.latency_s
+        further = {name: values * longer for name, values in alone.further.items()}
+        return Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
 
-        return Estimates(
-            between(hot.latency_s, cold.latency_s),
-            between(hot.low_s, cold.low_s),
-            between(hot.high_s, cold.high_s),
-            hot.in_range & cold.in_range,
-            {name: between(values, cold.further[name]) for name, values in hot.further.items()},
-        )
-
-    def _at(self, conditions: Mapping[str, Scalar]) -> Estimates:
-        return self.estimator.estimate(self.estimator.under(self.rows, conditions))
+    def _found(self, state: str, conditions: Mapping[str, Scalar], states: Collection[str]) -> Estimates:
+        """With the cache in a state, for kinds that were measured in several."""
+        return self.rows.under({**conditions, "cache": state} if states else conditions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,4 +126,5 @@ def _question(captured: CapturedLayer, factor: float, kinds: Collection[str]) ->
 def _group(estimator: Estimator, questions: Sequence[tuple[int, Question]]) -> Group:
     rows = [{**each.layer.values, "batch_size": each.batch_size, "dtype": each.dtype} for _, each in questions]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return Group(estimator, estimator.prepare(columns, len(rows)), np.array([place for place, _ in questions]))
+    repeated = Repeated(estimator, estimator.prepare(columns, len(rows)), FURTHER)
+    return Group(repeated, np.array([place for place, _ in questions]))

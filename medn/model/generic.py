@@ -12,8 +12,8 @@ import numpy as np
 
 from medn.core.table import Array
 from medn.core.values import Scalar
+from medn.model.repeated import Repeated
 from medn.predictor.columns import Column
-from medn.predictor.estimator import Estimator, Rows
 
 if TYPE_CHECKING:
     from medn.predictor.predictor import Predictor
@@ -80,7 +80,8 @@ class Generic:
     def source(self) -> str:
         """Where the speed comes from, in words."""
         moving, computing = (
-            "assumed" if found is None else f"that of {found[0].kind.name}" for found in (self._moving, self._computing)
+            "assumed" if found is None else f"that of {found.estimator.kind.name}"
+            for found in (self._moving, self._computing)
         )
         return f"speed of memory {moving}, of arithmetic {computing}"
 
@@ -93,17 +94,15 @@ class Generic:
     def _read_off(self, conditions: Mapping[str, Scalar]) -> Speed:
         overhead_s, bytes_per_s, flops_per_s = ASSUMED
         if self._moving is not None:
-            estimator, rows = self._moving
-            latency_s = estimator.estimate(estimator.under(rows, conditions)).latency_s
-            overhead_s, bytes_per_s = fit_line(np.asarray(rows.columns["memory_bytes"]), latency_s)
+            moved_bytes = np.asarray(self._moving.rows.columns["memory_bytes"])
+            overhead_s, bytes_per_s = fit_line(moved_bytes, self._moving.under(conditions).latency_s)
         if self._computing is not None:
-            estimator, rows = self._computing
-            latency_s = estimator.estimate(estimator.under(rows, conditions)).latency_s
-            flops_per_s = float((np.asarray(rows.columns["flops"]) / latency_s).max())
+            flops = np.asarray(self._computing.rows.columns["flops"])
+            flops_per_s = float((flops / self._computing.under(conditions).latency_s).max())
         return Speed(overhead_s, bytes_per_s, flops_per_s)
 
 
-def _first_usable(predictor: Predictor, kinds: Mapping[str, Questions]) -> tuple[Estimator, Rows] | None:
+def _first_usable(predictor: Predictor, kinds: Mapping[str, Questions]) -> Repeated | None:
     """The first kind that was measured at enough of these sizes, and its layers of such sizes."""
     for kind in (kind for kind in kinds if kind in predictor.kinds):
         estimator, questions = predictor.estimator(kind), kinds[kind]
@@ -111,7 +110,7 @@ def _first_usable(predictor: Predictor, kinds: Mapping[str, Questions]) -> tuple
         inside = estimator.predict(questions, count).in_range
         if inside.sum() >= FEWEST:
             kept = {name: each[inside] if isinstance(each, np.ndarray) else each for name, each in questions.items()}
-            return estimator, estimator.prepare(kept, int(inside.sum()))
+            return Repeated(estimator, estimator.prepare(kept, int(inside.sum())))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where a model's layers find their data: in the cache, as when they are measured alone, or in memory.
+"""How a model's layers run among one another, not alone: where they find their data, and what else they wait for.
 
 How a whole model runs is learned from a few whole models that were measured, and kept in a file.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,16 +19,31 @@ from medn.core.errors import StoreError, UsageError
 from medn.devices.cache import DEFAULT_CACHE_BYTES
 
 if TYPE_CHECKING:
+    from medn.model.prepared import PreparedModel
     from medn.predictor.predictor import Predictor
 
 RIDGE = 1e-4
 """How much a share of 1 counts beside a relative error of 1: what the measurements cannot tell stays at nothing."""
 
+Unknown = Literal["stretch", "conversion_share", "small_share", "large_share", "overhead_s"]
+BOUNDS: Mapping[Unknown, tuple[float, float]] = {
+    "stretch": (-0.5, 1.0),
+    "conversion_share": (0.0, 1.0),
+    "small_share": (0.0, 1.0),
+    "large_share": (0.0, 1.0),
+    "overhead_s": (0.0, math.inf),
+}
+"""What is fitted, and between which bounds: the stretch less 1, the overhead in times of a usual layer."""
+
 
 @dataclass(frozen=True)
 class Placement:
-    """Which share of a model's layers runs as from a cold cache, and what each of them takes beside its own time."""
+    """How much longer layers take, which share of what a cold cache adds, and what each takes beside its own time."""
 
+    stretch: float = 1.0
+    """How many times as long a layer runs as it does alone, called again and again."""
+    conversion_share: float = 0.0
+    """How much is left of the time in which layers convert layouts while they are alone; the rest does not count."""
     small_share: float = 0.0
     large_share: float = 0.0
     """The cold share of models that are much smaller and much larger than the cache; others lie between."""
@@ -36,9 +51,11 @@ class Placement:
     overhead_s: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("small_share", "large_share"):
+        for name in ("conversion_share", "small_share", "large_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name}: must be from 0 to 1 (got {getattr(self, name)})")
+        if not 0 < self.stretch < math.inf:
+            raise UsageError(f"stretch: must be above 0 (got {self.stretch})")
         if not 0 < self.cache_bytes < math.inf:
             raise UsageError(f"cache_bytes: must be above 0 (got {self.cache_bytes})")
         if not 0 <= self.overhead_s < math.inf:
@@ -63,13 +80,15 @@ class Placement:
 
 
 HOT = Placement()
+CONVERTED = Placement(conversion_share=1.0)
+"""Every layer converts layouts as it does alone."""
 
 
 def everywhere(cold_share: float) -> Placement:
     """The same cold share for every model."""
     if not 0 <= cold_share <= 1:
         raise UsageError(f"cold_share: must be from 0 to 1 (got {cold_share})")
-    return Placement(cold_share, cold_share)
+    return Placement(small_share=cold_share, large_share=cold_share)
 
 
 def load_placement(path: str | Path) -> Placement:
@@ -93,34 +112,44 @@ def load_placement(path: str | Path) -> Placement:
 
 def fit_placement(
     predictor: Predictor,
-    measured: Iterable[tuple[CapturedModel, float]],
+    measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
     cache_bytes: float | None = None,
+    unknowns: Collection[Unknown] = tuple(BOUNDS),
 ) -> Placement:
     """The placement under which whole models take as long as they were measured to, by least squares on the
-    relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured."""
+    relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. What is not among the
+    `unknowns` stays as if layers ran alone."""
     from scipy.optimize import lsq_linear
 
     from medn.model.prepared import PreparedModel
 
     start = Placement(cache_bytes=cache_bytes or _known_cache_bytes(predictor))
-    rows = []
+    rows, rest = [], []
     for model, seconds in measured:
         if not 0 < seconds < math.inf:
             raise UsageError(f"measured seconds: must be above 0 (got {seconds})")
-        prepared = PreparedModel(predictor, model)
-        hot, cold = prepared.predict(), prepared.predict(placement=everywhere(1.0))
-        largeness, added_s = start.largeness(hot.memory_bytes), cold.latency_s - hot.latency_s
-        parts_s = [added_s * (1 - largeness), added_s * largeness, len(model.layers), seconds - hot.latency_s]
-        rows.append(np.array(parts_s) / seconds)
+        prepared = model if isinstance(model, PreparedModel) else PreparedModel(predictor, model)
+        rows.append([part_s / seconds for part_s in _parts_s(prepared, start)])
+        rest.append(1 - prepared.predict().latency_s / seconds)
     if not rows:
         raise UsageError("a placement is fitted to measured models: give at least one")
-    terms, rest = np.array(rows)[:, :3], np.array(rows)[:, 3]
-    usual_s = 1 / terms[:, 2].mean()  # the time of a layer, so that all three unknowns are about 1
-    terms[:, 2] *= usual_s
-    penalty = math.sqrt(RIDGE) * np.eye(3)
-    found = lsq_linear(np.vstack([terms, penalty]), np.append(rest, np.zeros(3)), (0, [1, 1, np.inf])).x
-    small_share, large_share, overheads = np.clip(found, 0, [1, 1, np.inf]).tolist()
-    return replace(start, small_share=small_share, large_share=large_share, overhead_s=overheads * usual_s)
+    terms = np.array(rows)
+    usual_s = 1 / terms[:, -1].mean()  # the time of a layer, so that all unknowns are about 1
+    terms[:, -1] *= usual_s
+    terms[:, [name not in unknowns for name in BOUNDS]] = 0
+    low, high = zip(*BOUNDS.values(), strict=True)
+    penalty = math.sqrt(RIDGE) * np.eye(len(BOUNDS))
+    found = lsq_linear(np.vstack([terms, penalty]), np.append(rest, np.zeros(len(BOUNDS))), (low, high)).x
+    fitted = dict(zip(BOUNDS, np.clip(found, low, high).tolist(), strict=True))
+    return replace(start, **{**fitted, "stretch": 1 + fitted["stretch"], "overhead_s": usual_s * fitted["overhead_s"]})
+
+
+def _parts_s(prepared: PreparedModel, start: Placement) -> tuple[float, ...]:
+    """What each unknown adds to a model's seconds where it is 1, in the order of `BOUNDS`."""
+    alone, cold, converted = (prepared.predict(placement=each) for each in (HOT, everywhere(1.0), CONVERTED))
+    largeness, cold_s = start.largeness(alone.memory_bytes), cold.latency_s - alone.latency_s
+    converting_s = converted.latency_s - alone.latency_s
+    return alone.latency_s, converting_s, cold_s * (1 - largeness), cold_s * largeness, len(alone.layers)
 
 
 def _known_cache_bytes(predictor: Predictor) -> float:

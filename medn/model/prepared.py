@@ -14,14 +14,13 @@ from medn.model.asked import Asked, ask
 from medn.model.generic import FACTOR, Generic
 from medn.model.placement import HOT, Placement
 from medn.model.prediction import ModelPrediction, combined
+from medn.model.repeated import remembered
+from medn.model.running import as_run
 from medn.predictor.prediction import Predictions
 from medn.predictor.question import CONDITIONS
 
 if TYPE_CHECKING:
     from medn.predictor.predictor import Predictor
-
-MOST_KEPT = 64
-"""Batch sizes, and answers, after which those kept before are forgotten."""
 
 
 class PreparedModel:
@@ -31,9 +30,11 @@ class PreparedModel:
     >>> [prepared.predict(utilization=share / 10).latency_s for share in range(10)]   # doctest: +SKIP
     """
 
-    def __init__(self, predictor: Predictor, model: CapturedModel) -> None:
+    def __init__(self, predictor: Predictor, model: CapturedModel, fused: bool = True) -> None:
         self.predictor = predictor
         self.model = model
+        self.running = as_run(predictor, model, fused)
+        """Its layers as the backend runs them, several in one where it fuses them."""
         self._generic: Generic | None = None
         self._asked: dict[int, Asked] = {}
         self._told: dict[tuple[int, float, Placement], ModelPrediction] = {}
@@ -48,16 +49,12 @@ class PreparedModel:
             if mistake:
                 raise UsageError(f"{name}: {mistake}")
         key = (batch_size, utilization, placement)
-        if key not in self._told:
-            if len(self._told) >= MOST_KEPT:
-                self._told.clear()
-            self._told[key] = self._predict(*key)
-        return self._told[key]
+        return remembered(self._told, key, lambda: self._predict(*key))
 
     def _predict(self, batch_size: int, utilization: float, placement: Placement) -> ModelPrediction:
         asked = self._ask(batch_size)
-        cold_share = placement.cold_share(self.model.parameter_bytes + asked.peak_bytes)
-        found = self._answers(asked, utilization, cold_share)
+        cold_share = placement.cold_share(self.running.parameter_bytes + asked.peak_bytes)
+        found = self._answers(asked, utilization, placement, cold_share)
         for seconds in (found.latency_s, found.low_s, found.high_s):
             seconds += placement.overhead_s
         known = np.ones(len(found), dtype=np.bool_)
@@ -69,38 +66,35 @@ class PreparedModel:
             low_s=latency_s - combined((found.latency_s - found.low_s) * asked.counts),
             high_s=latency_s + combined((found.high_s - found.latency_s) * asked.counts),
             level=min((group.estimator.level for group in asked.groups), default=0.0),
-            weight_bytes=self.model.parameter_bytes,
+            weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,
             energy_j=_energy(found, known, asked.counts),
             batch_size=batch_size,
             utilization=utilization,
             cold_share=cold_share,
-            captured=self.model,
+            captured=self.running,
             layers=_spread(found, asked),
             known=known[asked.question_of],
             generic=self._generic.source if self._generic else "",
         )
 
     def _ask(self, batch_size: int) -> Asked:
-        if batch_size not in self._asked:
-            if len(self._asked) >= MOST_KEPT:
-                self._asked.clear()
-            self._asked[batch_size] = ask(self.predictor, self.model, batch_size)
-        return self._asked[batch_size]
+        return remembered(self._asked, batch_size, lambda: ask(self.predictor, self.running, batch_size))
 
-    def _answers(self, asked: Asked, utilization: float, cold_share: float) -> Predictions:
+    def _answers(self, asked: Asked, utilization: float, placement: Placement, cold_share: float) -> Predictions:
         """The answer to each question."""
         energies = any("energy_j" in group.estimator.further for group in asked.groups)
         result = Predictions.empty(len(asked.counts), ["energy_j"] if energies else [])
         for group in asked.groups:
-            found, places = group.estimate({"utilization": utilization}, cold_share), group.places
+            found, places = group.estimate({"utilization": utilization}, placement, cold_share), group.places
             result.latency_s[places], result.low_s[places], result.high_s[places] = found[:3]
             result.level[places], result.in_range[places] = group.estimator.level, found.in_range
             if result.energy_j is not None and "energy_j" in found.further:
                 result.energy_j[places] = found.further["energy_j"]
         if len(asked.works):
             self._generic = self._generic or Generic(self.predictor)
-            seconds, places = self._generic.speed(utilization).seconds(*asked.works.T), asked.work_places
+            places = asked.work_places
+            seconds = placement.stretch * self._generic.speed(utilization).seconds(*asked.works.T)
             result.latency_s[places], result.low_s[places] = seconds, seconds / FACTOR
             result.high_s[places], result.level[places], result.in_range[places] = seconds * FACTOR, 0.0, False
         return result

@@ -35,9 +35,15 @@ OFTEN = 0.05
 
 def bundle_run(folder: Path, chosen: Sequence[Candidate], path: Path | None = None) -> Path:
     """Write the bundle of a run, RUN/NAME.medn if no path is given, and say where it is."""
+    target = path or folder / f"{folder.resolve().name}{SUFFIX}"
+    write_bundle(target, made_bundle(folder, chosen, target.stem))
+    return target
+
+
+def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
+    """The bundle of a run, in memory."""
     if not chosen:
         raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
-    target = path or folder / f"{folder.resolve().name}{SUFFIX}"
     conditions, further = _conditions(folder), load_further(folder)
     entries = [
         Entry(
@@ -48,8 +54,8 @@ def bundle_run(folder: Path, chosen: Sequence[Candidate], path: Path | None = No
         )
         for candidate in sorted(chosen, key=lambda each: (each.device, each.kind))
     ]
-    write_bundle(target, Bundle(target.stem, tuple(entries), _environments(folder)))
-    return target
+    environments, backends = _machines(folder)
+    return Bundle(name, tuple(entries), environments, backends=backends)
 
 
 def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], candidate: Candidate) -> list[dict[str, Any]]:
@@ -58,11 +64,13 @@ def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], candidate: C
     return own or [each for (_, kind), found in conditions.items() if kind == candidate.kind for each in found]
 
 
-def _environments(folder: Path) -> dict[str, Any]:
+def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The environments that were measured, and the backends of devices with names of their own."""
     if not (folder / JOURNAL_NAME).is_file():
-        return {}
+        return {}, {}
     with RunFolder(folder).store(must_exist=True) as store:
-        return store.environments()
+        written = (store.read_note("config") or {}).get("backends", {})
+        return store.environments(), {name: backend for name, backend in written.items() if name != backend}
 
 
 def _roofline(folder: Path, candidate: Candidate) -> Form | None:

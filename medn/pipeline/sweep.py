@@ -78,7 +78,8 @@ def run_sweep(
     with folder.locked(), folder.store() as store:
         environment = _enter_environment(store, devices, mix_environments)
         kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
-        store.note("config", {"name": config.name, "seed": config.seed, **kept})
+        named = {device.name: device.backend for device in config.devices}
+        store.note("config", {"name": config.name, "seed": config.seed, "backends": named, **kept})
         with Visitor(devices, config.measure, find_probes(config), environment, folder.onnx_cache) as visitor:
             due = _visits_due(config, points, store)
             finished = True

@@ -48,6 +48,13 @@ def test_a_bundle_read_back_is_the_same(bundle: Bundle, tmp_path: Path, bundle_p
     assert (tmp_path / "run.medn").read_bytes() == bundle_path.read_bytes()
 
 
+def test_a_bundle_remembers_what_drives_a_device(bundle: Bundle, tmp_path: Path) -> None:
+    (device,) = bundle.devices
+    assert bundle.backend(device) == device
+    write_bundle(tmp_path / "run.medn", replace(bundle, backends={device: "openvino"}))
+    assert read_bundle(tmp_path / "run.medn").backend(device) == "openvino"
+
+
 def test_forms_read_back_predict_the_same(bundle: Bundle, made_up_bundle: ModuleType, bundle_path: Path) -> None:
     for made, entry in zip(made_up_bundle.made_up_candidates(bundle_path.parent), bundle.entries, strict=True):
         rows = np.stack([made.range.low, made.range.high])

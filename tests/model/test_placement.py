@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -105,13 +106,22 @@ def test_every_layer_pays_the_overhead(predictor: Predictor, models: list[Captur
 
 
 def test_what_measured_models_obey_is_found_again(both: Predictor, models: list[CapturedModel]) -> None:
-    law = Placement(small_share=0.1, large_share=0.7, cache_bytes=300_000, overhead_s=2e-6)
+    law = Placement(stretch=1.2, small_share=0.1, large_share=0.7, cache_bytes=300_000, overhead_s=2e-6)
     measured = [(each, PreparedModel(both, each).predict(placement=law).latency_s) for each in models]
     found = fit_placement(both, measured, cache_bytes=law.cache_bytes)
     for each, seconds in measured:
         assert predict_model(both, each, placement=found).latency_s == pytest.approx(seconds, rel=0.01)
-    assert found.large_share == pytest.approx(law.large_share, abs=0.05)
+    # Where cold is three times hot for every layer, a stretch cannot be told from a cold share.
+    assert found.stretch + 2 * found.large_share == pytest.approx(law.stretch + 2 * law.large_share, rel=0.05)
     assert found.overhead_s == pytest.approx(law.overhead_s, rel=0.1)
+
+
+def test_models_slower_than_their_layers_by_a_factor_are_stretched(
+    predictor: Predictor, models: list[CapturedModel]
+) -> None:
+    found = fit_placement(predictor, [(each, 1.3 * predict_model(predictor, each).latency_s) for each in models])
+    assert found.stretch == pytest.approx(1.3, rel=0.01)
+    assert found.overhead_s == pytest.approx(0, abs=1e-7)
 
 
 def test_without_a_cold_cache_only_the_overhead_is_learned(predictor: Predictor, models: list[CapturedModel]) -> None:
@@ -134,25 +144,31 @@ def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[Capture
 
 
 def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
-    written = Placement(0.1, 0.8, 1e6, 3e-6)
+    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6)
     written.save(tmp_path / "placement.json")
     assert load_placement(tmp_path / "placement.json") == written
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"small_share": 0}'])
+def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "placement.json").write_text(text)
+    with pytest.raises(UsageError, match="not a placement"):
+        load_placement(tmp_path / "placement.json")
+
+
 @pytest.mark.parametrize(
-    ("text", "mistake"),
+    ("name", "value", "mistake"),
     [
-        ("{", "not a placement"),
-        ("[]", "must be an object with small_share"),
-        ('{"small_share": 0}', "must be an object with small_share"),
-        ('{"small_share": "a", "large_share": 0, "cache_bytes": 1, "overhead_s": 0}', "must be a number"),
-        ('{"small_share": 2, "large_share": 0, "cache_bytes": 1, "overhead_s": 0}', "small_share: must be from 0 to 1"),
-        ('{"small_share": 0, "large_share": 0, "cache_bytes": 0, "overhead_s": 0}', "cache_bytes: must be above 0"),
-        ('{"small_share": 0, "large_share": 0, "cache_bytes": 1, "overhead_s": -1}', "overhead_s: must be"),
+        ("small_share", "a", "must be a number"),
+        ("small_share", 2, "small_share: must be from 0 to 1"),
+        ("conversion_share", -1, "conversion_share: must be from 0 to 1"),
+        ("stretch", 0, "stretch: must be above 0"),
+        ("cache_bytes", 0, "cache_bytes: must be above 0"),
+        ("overhead_s", -1, "overhead_s: must be"),
     ],
 )
-def test_a_file_that_is_no_placement_is_one_sentence(text: str, mistake: str, tmp_path: Path) -> None:
-    (tmp_path / "placement.json").write_text(text)
+def test_a_wrong_value_in_a_placement_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "placement.json").write_text(json.dumps({**asdict(HOT), name: value}))
     with pytest.raises(UsageError, match=mistake):
         load_placement(tmp_path / "placement.json")
 
