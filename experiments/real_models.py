@@ -101,20 +101,29 @@ LANGUAGE_MODELS: Mapping[str, Callable[[Any], Inputs]] = {
 """Fifteen configurations of transformers at their default sizes (Llama: 7B), by the name of the model type."""
 
 
-def image_model(name: str, batch_size: int = 1) -> tuple[torch.nn.Module, Inputs]:
+def image_model(name: str, batch_size: int = 1, with_data: bool = False) -> tuple[torch.nn.Module, Inputs]:
     """A timm model with inputs of the size it is made for."""
     _need("timm")
     model, image = timm_model(name)
+    if with_data:
+        import timm
+
+        model = timm.create_model(name, pretrained=False).eval()
     return model, {"x": image.new_empty(batch_size, *image.shape[1:])}
 
 
-def language_model(name: str, **settings: Any) -> tuple[torch.nn.Module, Inputs]:
+def language_model(name: str, with_data: bool = False, **settings: Any) -> tuple[torch.nn.Module, Inputs]:
     """A model of transformers, by default at full size; `settings` change its configuration."""
     _need("transformers")
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(name, **settings)
-    return without_data(lambda: AutoModel.from_config(config)).eval(), LANGUAGE_MODELS[name](config)
+
+    def made() -> torch.nn.Module:
+        model: torch.nn.Module = AutoModel.from_config(config)
+        return model
+
+    return (made() if with_data else without_data(made)).eval(), LANGUAGE_MODELS[name](config)
 
 
 def _need(library: str) -> None:

@@ -1,0 +1,173 @@
+"""Whole networks, predicted from their layers and measured, on every backend that a bundle knows.
+
+    medn sweep experiments/configs/whole-models.yaml
+    medn train runs/whole-models --time 15m
+    medn select runs/whole-models
+    python -m experiments.whole_models --bundle runs/whole-models/whole-models.medn --out results
+
+How layers run among one another is learned from measured networks too. Each network is predicted with what all the
+others but not itself taught. Measurements are kept in OUT/whole_models/measured.json; delete it to measure again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.measured_models import MODELS, Measured, make, measured_once
+from experiments.script import end_with
+from experiments.tables import markdown_table, write_tables
+from medn.bundle.bundle import read_bundle
+from medn.capture.capturing import capture
+from medn.capture.values import CapturedModel
+from medn.core.errors import UsageError, unknown
+from medn.fusion.rulebook import rules_for
+from medn.model.placement import BOUNDS, CONVERTED, HOT, Placement, Unknown, fit_placement
+from medn.model.prepared import PreparedModel
+from medn.predictor.predictor import Predictor
+
+COLD: tuple[Unknown, ...] = ("small_share", "large_share")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to add layers up."""
+
+    name: str
+    fused: bool = True
+    placement: Placement = HOT
+    unknowns: tuple[Unknown, ...] = ()
+    """What is learned from the other networks."""
+
+
+ALL_LEARNED = Way("all of it", unknowns=tuple(BOUNDS))
+WAYS = (
+    Way("every layer alone", fused=False, placement=CONVERTED),
+    Way("fused groups alone", placement=CONVERTED),
+    Way("without conversions of layout"),
+    Way("and overhead of each layer", unknowns=("overhead_s",)),
+    Way("and a cold share, no overhead", unknowns=COLD),
+    Way("and both", unknowns=(*COLD, "overhead_s")),
+    Way("and stretch, no cold share", unknowns=("stretch", "overhead_s", "conversion_share")),
+    ALL_LEARNED,
+)
+
+
+def predicted_s(
+    predictor: Predictor, models: Mapping[str, CapturedModel], seconds: Mapping[str, float], way: Way
+) -> dict[str, float]:
+    """Seconds of each network, with a placement learned from the others where the way learns anything."""
+    prepared = {name: PreparedModel(predictor, model, way.fused) for name, model in models.items()}
+    found = {}
+    for name, each in prepared.items():
+        placement = way.placement
+        if way.unknowns:
+            others = [(other, seconds[theirs]) for theirs, other in prepared.items() if theirs != name]
+            placement = fit_placement(predictor, others, unknowns=way.unknowns)
+        found[name] = each.predict(placement=placement).latency_s
+    return found
+
+
+def errors(predicted: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: predicted[name] / seconds[name] - 1 for name in predicted}
+
+
+def told_row(backend: str, way: Way, found: Mapping[str, float]) -> dict[str, Any]:
+    worst = max(found, key=lambda name: abs(found[name]))
+    return {
+        "backend": backend,
+        "layers added up": way.name,
+        "mean error": float(np.mean(np.abs(list(found.values())))),
+        "worst": f"{found[worst]:+.1%} ({worst})",
+        "mean of predicted / measured": float(np.mean([1 + each for each in found.values()])),
+    }
+
+
+def model_rows(
+    predictor: Predictor,
+    models: Mapping[str, CapturedModel],
+    measured: Mapping[str, Measured],
+    seconds: Mapping[str, float],
+    backend: str,
+) -> list[dict[str, Any]]:
+    """A row for each network: the sum of its layers alone, and all of it."""
+    alone, placed = (predicted_s(predictor, models, seconds, way) for way in (WAYS[0], ALL_LEARNED))
+    rows = []
+    for name, model in models.items():
+        found = PreparedModel(predictor, model).predict()
+        rows.append(
+            {
+                "backend": backend,
+                "network": name,
+                "layers": len(model.layers),
+                "as run": len(found.layers),
+                "measured ms": 1e3 * seconds[name],
+                "spread": measured[name].spread,
+                "layers alone ms": 1e3 * alone[name],
+                "predicted ms": 1e3 * placed[name],
+                "error": placed[name] / seconds[name] - 1,
+                "estimated share": found.unknown_share,
+                "outside share": found.outside_share,
+            }
+        )
+    return rows
+
+
+def compare(
+    predictor: Predictor, models: Mapping[str, CapturedModel], measured: Mapping[str, Measured]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Placement]:
+    """Rows by network, rows by way of adding layers up, and the placement that all networks together teach."""
+    backend = predictor.bundle.backend(predictor.device)
+    seconds = {name: each.seconds for name, each in measured.items()}
+    ways = []
+    fuses = rules_for(backend) is not None
+    for way in [way for way in WAYS if fuses or way.unknowns or way is WAYS[0]]:
+        print(f"{backend}: {way.name}", file=sys.stderr)
+        ways.append(told_row(backend, way, errors(predicted_s(predictor, models, seconds, way), seconds)))
+    placement = fit_placement(predictor, [(models[name], seconds[name]) for name in models])
+    return model_rows(predictor, models, measured, seconds, backend), ways, placement
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundle", type=Path, action="append", required=True, help="repeat it for several bundles")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME")
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args(arguments)
+    for name in options.models:
+        if name not in MODELS:
+            raise UsageError(unknown("model", name, MODELS))
+    if len(options.models) < 2:
+        raise UsageError("--models: name at least 2, as each is predicted with what the others teach")
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    networks, ways, placements = [], [], {}
+    models = {}
+    for name in options.models:
+        tell(f"capturing {name}")
+        models[name] = capture(*make(name))
+    for bundle in map(read_bundle, options.bundle):
+        for device in bundle.devices:
+            backend = bundle.backend(device)
+            measured = measured_once(options.out / "whole_models" / "measured.json", backend, options.models, tell)
+            rows, by_way, placement = compare(Predictor(bundle, device), models, measured)
+            networks, ways = networks + rows, ways + by_way
+            placement.save(options.out / "whole_models" / f"placement-{backend}.json")
+            placements[backend] = asdict(placement)
+    about = {"batch size": 1, "threads": 1, "networks": len(models), "placements": placements}
+    write_tables(options.out, "whole_models", networks, about)
+    write_tables(options.out, "whole_models_ways", ways, about)
+    print(markdown_table(networks), markdown_table(ways), sep="\n\n")
+    return 0
+
+
+if __name__ == "__main__":
+    end_with(main)
