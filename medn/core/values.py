@@ -21,8 +21,10 @@ Scalar = int | float | str | bool
 Parameters = tuple[tuple[str, Scalar], ...]
 Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory"]
 
-CACHE_STATES = ("hot", "cold")
-ELEMENT_BYTES = {"fp32": 4, "bf16": 2}
+CACHE_STATES = ("hot", "cold", "inside")
+"""How a layer finds its data: in the cache; in memory; or in the cache and in the backend's own layout, as between the
+layers of a model, where nothing has to be converted."""
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
 """The data types a layer can be measured in, and the bytes of one element."""
 
 MAXIMUM_UTILIZATION = 0.95

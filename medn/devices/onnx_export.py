@@ -7,7 +7,7 @@ import io
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -30,12 +30,18 @@ CACHE_FILES = 4096
 
 def export_onnx(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], cache: Path | None, key: str) -> bytes:
     """The module as an ONNX model with fixed shapes; `key` names module, inputs and exporter in the cache."""
-    file = None if cache is None else cache / f"{key}.onnx"
-    if file is not None:
-        with suppress(FileNotFoundError):
-            return file.read_bytes()
-    content = _export(module, inputs)
-    if file is not None and len(content) <= LARGEST_CACHED_BYTES:
+    return cached(cache, f"{key}.onnx", lambda: _export(module, inputs))
+
+
+def cached(cache: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
+    """The file of this name in the cache; made first, and kept if there is a cache, where it is not there."""
+    if cache is None:
+        return make()
+    file = cache / name
+    with suppress(FileNotFoundError):
+        return file.read_bytes()
+    content = make()
+    if len(content) <= LARGEST_CACHED_BYTES:
         _write(file, content)
         _prune(file.parent)
     return content

@@ -7,6 +7,7 @@ them, and their memory is filled by copying from one pool of random numbers that
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 import medn
 from medn.core.errors import MednError
 from medn.core.values import Condition, Layer, content_key
-from medn.devices.onnx_export import export_onnx
+from medn.devices.onnx_export import cached, export_onnx
 from medn.layer_generators.kind import TensorSpec, layer_kinds
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 POOL_SIZE = 1_048_573
 """A prime, so that the rows of a large weight do not repeat in step with the pool."""
 POOL_SEED = 20_240_229
+TORCH_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "float32"}
+"""What torch computes in. Layers in int8 are quantised afterwards, and their inputs and outputs stay as they are."""
 
 
 class WrongOutput(MednError):
@@ -65,12 +68,17 @@ class Workload:
 
     def onnx_file(self) -> bytes:
         """The layer as an ONNX model with fixed shapes. Raises `Unsupported` where torch cannot export it."""
+        return export_onnx(self.module, self.inputs, self._onnx_cache, self._key())
+
+    def kept(self, form: str, make: Callable[[], bytes]) -> bytes:
+        """Another form of the layer that takes long to make, kept beside its ONNX file."""
+        return cached(self._onnx_cache, f"{self._key()}.{form}", make)
+
+    def _key(self) -> str:
         import torch
 
-        key = content_key(
-            [self.layer.key, self.condition.batch_size, self.condition.dtype, torch.__version__, medn.__version__]
-        )
-        return export_onnx(self.module, self.inputs, self._onnx_cache, key)
+        dtype = TORCH_DTYPES[self.condition.dtype]
+        return content_key([self.layer.key, self.condition.batch_size, dtype, torch.__version__, medn.__version__])
 
 
 def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = None, device: str = "cpu") -> Workload:
@@ -83,7 +91,7 @@ def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = 
     import torch
 
     kind, values = layer_kinds[layer.kind], SimpleNamespace(**layer.values)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[condition.dtype]
+    dtype = getattr(torch, TORCH_DTYPES[condition.dtype])
     with torch.device(device), _without_random_initialisation():
         module = kind.build(values)
     module = module.eval().requires_grad_(False).to(dtype)

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.measuring import run_for_profile
+from medn.devices.quantize import Parts, quantized, quantizer, to_bytes, to_parts
 from medn.devices.workload import Workload
+
+CONVERSION = "Reorder"
+"""The operator that OpenVINO adds where a tensor changes its layout."""
 
 
 class OpenVinoRunner(Runner):
     """One infer request, with the inputs set once."""
 
-    def __init__(self, compiled: Any, inputs: list[NDArray[Any]]) -> None:
+    def __init__(self, compile_model: Callable[[bool], Any], inputs: list[NDArray[Any]]) -> None:
+        self._compile_model = compile_model
+        self._inputs = inputs
+        compiled = compile_model(False)
+        self._request = self._requested(compiled)
+        self._output_count = len(compiled.outputs)
+
+    def _requested(self, compiled: Any) -> Any:
         import openvino
 
-        self._request = compiled.create_infer_request()
-        self._output_count = len(compiled.outputs)
-        for index, array in enumerate(inputs):
-            self._request.set_input_tensor(index, openvino.Tensor(array, shared_memory=True))
+        request = compiled.create_infer_request()
+        for index, array in enumerate(self._inputs):
+            request.set_input_tensor(index, openvino.Tensor(array, shared_memory=True))
+        return request
 
     def run(self) -> None:
         self._request.infer(share_inputs=True, share_outputs=True)
+
+    def conversion_share(self) -> float:
+        request = self._requested(self._compile_model(True))
+        run_for_profile(lambda: request.infer(share_inputs=True, share_outputs=True))
+        seconds = [(node.node_type, node.real_time.total_seconds()) for node in request.get_profiling_info()]
+        converting_s = sum(each for name, each in seconds if name == CONVERSION)
+        return float(converting_s / max(sum(each for _, each in seconds), 1e-6))
 
     def outputs(self) -> list[NDArray[np.float32]]:
         arrays = [self._request.get_output_tensor(index).data for index in range(self._output_count)]
@@ -33,7 +53,7 @@ class OpenVinoRunner(Runner):
 
 
 @lru_cache(maxsize=1)
-def _core() -> Any:
+def core() -> Any:
     # Importing openvino sends a report to its maker from a process of its own, unless its telemetry is not installed.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     import openvino
@@ -47,19 +67,34 @@ class OpenVino(Backend):
     description = "OpenVINO on the CPU"
     packages = ("openvino", "torch")
     extra = "openvino"
+    dtypes = ("fp32", "int8")
 
     def load(self, workload: Workload) -> Runner:
-        settings = {
-            "INFERENCE_NUM_THREADS": workload.condition.threads,
-            "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32",
-            # A pinned thread cannot move away from the load that holds a utilisation, as other backends' can.
-            "ENABLE_CPU_PINNING": False,
-        }
-        content = workload.onnx_file()
-        try:
-            model = _core().read_model(content)
-            compiled = _core().compile_model(model, "CPU", settings)
-        except RuntimeError as error:
-            raise Unsupported(f"openvino does not load it: {str(error).strip().splitlines()[-1]}") from error
-        return OpenVinoRunner(compiled, [tensor.numpy() for tensor in workload.inputs])
+        inputs = [tensor.numpy() for tensor in workload.inputs]
+        return OpenVinoRunner(partial(compiled_model, _parts(workload, inputs), workload.condition.threads), inputs)
+
+
+def _parts(workload: Workload, inputs: list[NDArray[Any]]) -> Parts:
+    def quantize() -> bytes:
+        # One example is enough: the numbers of all are drawn from the same range.
+        return to_bytes(quantized(core().read_model(workload.onnx_file()), [inputs]))
+
+    if workload.condition.dtype == "int8":
+        return to_parts(workload.kept(f"int8-{quantizer()}", quantize))
+    return (workload.onnx_file(),)
+
+
+def compiled_model(parts: Parts, threads: int, profiled: bool) -> Any:
+    """The model ready to run on so many threads, and to tell what its operators take if it is profiled."""
+    settings = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32",
+        # A pinned thread cannot move away from the load that holds a utilisation, as other backends' can.
+        "ENABLE_CPU_PINNING": False,
+        "PERF_COUNT": profiled,
+    }
+    try:
+        return core().compile_model(core().read_model(*parts), "CPU", settings)
+    except RuntimeError as error:
+        raise Unsupported(f"openvino does not load it: {str(error).strip().splitlines()[-1]}") from error
