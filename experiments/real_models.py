@@ -104,11 +104,7 @@ LANGUAGE_MODELS: Mapping[str, Callable[[Any], Inputs]] = {
 def image_model(name: str, batch_size: int = 1, with_data: bool = False) -> tuple[torch.nn.Module, Inputs]:
     """A timm model with inputs of the size it is made for."""
     _need("timm")
-    model, image = timm_model(name)
-    if with_data:
-        import timm
-
-        model = timm.create_model(name, pretrained=False).eval()
+    model, image = timm_model(name, with_data)
     return model, {"x": image.new_empty(batch_size, *image.shape[1:])}
 
 

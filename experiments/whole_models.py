@@ -29,6 +29,7 @@ from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError, unknown
 from medn.fusion.rulebook import rules_for
 from medn.model.placement import BOUNDS, CONVERTED, HOT, Placement, Unknown, fit_placement
+from medn.model.prediction import ModelPrediction
 from medn.model.prepared import PreparedModel
 from medn.predictor.predictor import Predictor
 
@@ -47,8 +48,9 @@ class Way:
 
 
 ALL_LEARNED = Way("all of it", unknowns=tuple(BOUNDS))
+ALONE = Way("every layer alone", fused=False, placement=CONVERTED)
 WAYS = (
-    Way("every layer alone", fused=False, placement=CONVERTED),
+    ALONE,
     Way("fused groups alone", placement=CONVERTED),
     Way("without conversions of layout"),
     Way("and overhead of each layer", unknowns=("overhead_s",)),
@@ -59,10 +61,10 @@ WAYS = (
 )
 
 
-def predicted_s(
+def predict(
     predictor: Predictor, models: Mapping[str, CapturedModel], seconds: Mapping[str, float], way: Way
-) -> dict[str, float]:
-    """Seconds of each network, with a placement learned from the others where the way learns anything."""
+) -> dict[str, ModelPrediction]:
+    """Each network, with a placement learned from the others where the way learns anything."""
     prepared = {name: PreparedModel(predictor, model, way.fused) for name, model in models.items()}
     found = {}
     for name, each in prepared.items():
@@ -70,53 +72,44 @@ def predicted_s(
         if way.unknowns:
             others = [(other, seconds[theirs]) for theirs, other in prepared.items() if theirs != name]
             placement = fit_placement(predictor, others, unknowns=way.unknowns)
-        found[name] = each.predict(placement=placement).latency_s
+        found[name] = each.predict(placement=placement)
     return found
 
 
-def errors(predicted: Mapping[str, float], seconds: Mapping[str, float]) -> dict[str, float]:
-    return {name: predicted[name] / seconds[name] - 1 for name in predicted}
-
-
-def told_row(backend: str, way: Way, found: Mapping[str, float]) -> dict[str, Any]:
-    worst = max(found, key=lambda name: abs(found[name]))
+def way_row(
+    backend: str, way: Way, found: Mapping[str, ModelPrediction], seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """How far off one way is."""
+    shares = {name: each.latency_s / seconds[name] for name, each in found.items()}
+    worst = max(shares, key=lambda name: abs(shares[name] - 1))
     return {
         "backend": backend,
         "layers added up": way.name,
-        "mean error": float(np.mean(np.abs(list(found.values())))),
-        "worst": f"{found[worst]:+.1%} ({worst})",
-        "mean of predicted / measured": float(np.mean([1 + each for each in found.values()])),
+        "mean error": float(np.mean([abs(share - 1) for share in shares.values()])),
+        "worst": f"{shares[worst] - 1:+.1%} ({worst})",
+        "mean of predicted / measured": float(np.mean(list(shares.values()))),
     }
 
 
-def model_rows(
-    predictor: Predictor,
-    models: Mapping[str, CapturedModel],
-    measured: Mapping[str, Measured],
-    seconds: Mapping[str, float],
-    backend: str,
-) -> list[dict[str, Any]]:
-    """A row for each network: the sum of its layers alone, and all of it."""
-    alone, placed = (predicted_s(predictor, models, seconds, way) for way in (WAYS[0], ALL_LEARNED))
-    rows = []
-    for name, model in models.items():
-        found = PreparedModel(predictor, model).predict()
-        rows.append(
-            {
-                "backend": backend,
-                "network": name,
-                "layers": len(model.layers),
-                "as run": len(found.layers),
-                "measured ms": 1e3 * seconds[name],
-                "spread": measured[name].spread,
-                "layers alone ms": 1e3 * alone[name],
-                "predicted ms": 1e3 * placed[name],
-                "error": placed[name] / seconds[name] - 1,
-                "estimated share": found.unknown_share,
-                "outside share": found.outside_share,
-            }
-        )
-    return rows
+def network_row(
+    backend: str, name: str, measured: Measured, alone: ModelPrediction, found: ModelPrediction
+) -> dict[str, Any]:
+    """A network: measured, its layers alone, and all of it."""
+    return {
+        "backend": backend,
+        "network": name,
+        "layers": len(alone.layers),
+        "as run": len(found.layers),
+        "measured ms": 1e3 * measured.seconds,
+        "spread": measured.spread,
+        "layers alone ms": 1e3 * alone.latency_s,
+        "predicted ms": 1e3 * found.latency_s,
+        "error": found.latency_s / measured.seconds - 1,
+        "low ms": 1e3 * found.low_s,
+        "high ms": 1e3 * found.high_s,
+        "estimated share": found.unknown_share,
+        "outside share": found.outside_share,
+    }
 
 
 def compare(
@@ -125,13 +118,16 @@ def compare(
     """Rows by network, rows by way of adding layers up, and the placement that all networks together teach."""
     backend = predictor.bundle.backend(predictor.device)
     seconds = {name: each.seconds for name, each in measured.items()}
-    ways = []
     fuses = rules_for(backend) is not None
-    for way in [way for way in WAYS if fuses or way.unknowns or way is WAYS[0]]:
+    found = {}
+    for way in [way for way in WAYS if fuses or way.unknowns or way is ALONE]:
         print(f"{backend}: {way.name}", file=sys.stderr)
-        ways.append(told_row(backend, way, errors(predicted_s(predictor, models, seconds, way), seconds)))
-    placement = fit_placement(predictor, [(models[name], seconds[name]) for name in models])
-    return model_rows(predictor, models, measured, seconds, backend), ways, placement
+        found[way] = predict(predictor, models, seconds, way)
+    networks = [
+        network_row(backend, name, measured[name], found[ALONE][name], found[ALL_LEARNED][name]) for name in models
+    ]
+    ways = [way_row(backend, way, each, seconds) for way, each in found.items()]
+    return networks, ways, fit_placement(predictor, [(models[name], seconds[name]) for name in models])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measured = measured_once(options.out / "whole_models" / "measured.json", backend, options.models, tell)
             rows, by_way, placement = compare(Predictor(bundle, device), models, measured)
             networks, ways = networks + rows, ways + by_way
+            within = sum(row["low ms"] <= row["measured ms"] <= row["high ms"] for row in rows)
+            tell(f"{backend}: {within} of {len(rows)} networks within their intervals")
             placement.save(options.out / "whole_models" / f"placement-{backend}.json")
             placements[backend] = asdict(placement)
     about = {"batch size": 1, "threads": 1, "networks": len(models), "placements": placements}

@@ -29,6 +29,7 @@ import torch
 
 import medn
 from experiments.integrations.pipeline_split import best_s
+from experiments.real_models import image_model
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
@@ -40,7 +41,6 @@ from medn.devices.backends.openvino import OpenVinoRunner, compiled_model, core
 from medn.devices.onnx_export import export_onnx
 from medn.devices.quantize import Parts, quantized, to_bytes, to_parts
 from medn.devices.workload import output_error
-from medn.model.sources import declare_vision_operators
 from medn.partition.graph import Link, graph_of
 from medn.partition.split import PLACES, Ways, split_between
 from medn.predictor.predictor import Predictor
@@ -80,16 +80,9 @@ class Layers(NamedTuple):
 
 def timm_with_weights(name: str) -> tuple[torch.nn.Module, torch.Tensor]:
     """A timm model and an image for it, both of random numbers."""
-    if importlib.util.find_spec("timm") is None:
-        raise MednError("timm is not installed; install medn with the extra 'models'")
-    declare_vision_operators()
-    import timm
-
-    if not timm.is_model(name):
-        raise UsageError(f"--model: timm has no model {name!r}")
     torch.manual_seed(0)
-    model: torch.nn.Module = timm.create_model(name, pretrained=False)
-    return model.eval(), torch.rand(1, *model.pretrained_cfg["input_size"])  # type: ignore[index]
+    model, inputs = image_model(name, with_data=True)
+    return model, torch.rand(inputs["x"].shape)
 
 
 def kinds_in_both(predictor: Predictor) -> list[str]:

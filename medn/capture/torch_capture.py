@@ -22,7 +22,7 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def capture_module(model: torch.nn.Module, example_inputs: Any, batch_size: int | None) -> CapturedModel:
-    inputs, batch_size = with_batch_size(_arguments(example_inputs), batch_size)
+    inputs, batch_size = with_batch_size(arguments(example_inputs), batch_size)
     reasons: dict[str, str] = {}
     with _as_in_use(model):
         for how, route in ROUTES.items():
@@ -91,7 +91,7 @@ def _held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from model.named_buffers()
 
 
-def _arguments(example_inputs: Any) -> Inputs:
+def arguments(example_inputs: Any) -> Inputs:
     """A tensor, a sequence of arguments, or a mapping of keyword arguments."""
     if isinstance(example_inputs, Mapping):
         return (), dict(example_inputs)

@@ -18,6 +18,7 @@ from medn.cli.inspect import inspect
 from medn.cli.leaderboard import leaderboard
 from medn.cli.listing import list_entries
 from medn.cli.output import say
+from medn.cli.place import place
 from medn.cli.predict import predict
 from medn.cli.quickstart import quickstart
 from medn.cli.report import report
@@ -67,6 +68,7 @@ app.command(name="leaderboard")(leaderboard)
 app.command(name="report")(report)
 app.command(name="compare")(compare)
 app.command(name="predict")(predict)
+app.command(name="place")(place)
 app.command(name="table")(table)
 app.command(name="inspect")(inspect)
 app.command(name="serve")(serve)

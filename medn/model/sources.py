@@ -46,8 +46,16 @@ def read_model(source: str, batch_size: int | None = None) -> CapturedModel:
     return capture(model, example_inputs, batch_size)
 
 
-def timm_model(name: str) -> tuple[torch.nn.Module, Any]:
-    """A timm model with random weights, and an example of the input it is made for."""
+def make_model(source: str) -> tuple[torch.nn.Module, Any]:
+    """The module that a text names, with weights, and example inputs: something that can be run."""
+    maker, _, name = source.partition(":")
+    if maker not in MAKERS or not name:
+        raise UsageError(f"{source!r}: a model that is to be run must be timm:NAME or python:MODULE:FUNCTION")
+    return timm_model(name, with_data=True) if maker == "timm" else MAKERS[maker](name)
+
+
+def timm_model(name: str, with_data: bool = False) -> tuple[torch.nn.Module, Any]:
+    """A timm model with random weights, or shapes of weights, and an example of the input it is made for."""
     if importlib.util.find_spec("timm") is None:
         raise MednError("timm:NAME needs timm: pip install 'medn[models]'")
     try:
@@ -64,7 +72,7 @@ def timm_model(name: str) -> tuple[torch.nn.Module, Any]:
         made: torch.nn.Module = timm.create_model(name, pretrained=False)
         return made
 
-    model = without_data(make)
+    model = make() if with_data else without_data(make)
     return model.eval(), torch.empty(1, *model.pretrained_cfg["input_size"], device="meta")  # type: ignore[index]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import measured_models, whole_models
+from experiments import whole_models
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.core.errors import UsageError
+from medn.model import measuring
 from medn.model.placement import load_placement
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
@@ -30,8 +31,8 @@ def bundle(convolution_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -
 def test_networks_are_measured_predicted_and_kept(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(measured_models, "ROUNDS", 1)
-    monkeypatch.setattr(measured_models, "VISIT_S", 0.02)
+    monkeypatch.setattr(measuring, "ROUNDS", 1)
+    monkeypatch.setattr(measuring, "VISIT_S", 0.02)
     arguments = ["--bundle", str(bundle), "--out", str(tmp_path), "--models", *NETWORKS]
     assert whole_models.main(arguments) == 0
     written = json.loads((tmp_path / "whole_models.json").read_text())["rows"]

@@ -1,0 +1,107 @@
+"""Whole models timed on a backend, in turns, as a sweep visits layers: what a placement is learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from medn.core.errors import DeviceUnavailable, MednError, UsageError
+from medn.core.values import Condition, Layer
+from medn.devices.backend import Runner, Unsupported, backends
+from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
+from medn.devices.workload import Workload, output_error
+
+if TYPE_CHECKING:
+    import torch
+
+ROUNDS = 5
+VISIT_S = 0.6
+LARGEST_ERROR = 1e-2
+"""How far outputs may be from those of torch, relative to the largest."""
+
+Timeable = tuple["torch.nn.Module", tuple["torch.Tensor", ...]]
+"""A module that takes tensors and gives one, and tensors to call it with."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    seconds: float
+    spread: float
+    """How far apart the rounds lie, relative to the seconds."""
+
+
+def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
+    """A model that takes and gives whatever it likes, as one that takes tensors and gives its first one.
+
+    Inputs without data are filled with random numbers.
+    """
+    import torch
+
+    from medn.capture.torch_capture import arguments
+
+    positional, named = arguments(example_inputs)
+    tensors, names = (*positional, *named.values()), list(named)
+    if not all(isinstance(each, torch.Tensor) for each in tensors):
+        raise UsageError("to be timed a model must be called with tensors alone")
+    if any(each.is_meta for each in (*model.parameters(), *model.buffers())):
+        raise UsageError("to be timed a model needs weights with data")
+
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = model
+
+        def forward(self, *given: torch.Tensor) -> torch.Tensor:
+            split = len(given) - len(names)
+            output = self.network(*given[:split], **dict(zip(names, given[split:], strict=True)))
+            first: torch.Tensor = output if isinstance(output, torch.Tensor) else output[0]
+            return first
+
+    filled = tuple(torch.randn(each.shape, dtype=each.dtype) if each.is_meta else each for each in tensors)
+    return Plain().eval().requires_grad_(False), filled
+
+
+def measure_models(
+    backend_name: str,
+    models: Mapping[str, Callable[[], Timeable]],
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Measured]:
+    """All models in turns, several rounds of them. Each is made when its turn to be prepared comes."""
+    backend = backends[backend_name]
+    if reason := backend.missing():
+        raise DeviceUnavailable(reason)
+    backend.configure(threads)
+    runners: dict[str, Runner] = {}
+    for name, make in models.items():
+        tell(f"{backend_name}: preparing {name}")
+        workload = Workload(Layer(name, ()), Condition(threads=threads), *make(), None)
+        runners[name] = _prepared(name, workload, backend_name)
+    visits: dict[str, list[float]] = {name: [] for name in runners}
+    for place in range(ROUNDS):
+        tell(f"{backend_name}: round {place + 1} of {ROUNDS}")
+        for name, runner in runners.items():
+            with runner.context():
+                found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
+            visits[name].append(float(np.quantile(found.wall_s, IDLE_QUANTILE)))
+    return {
+        name: Measured(float(np.median(each)), (max(each) - min(each)) / float(np.median(each)))
+        for name, each in visits.items()
+    }
+
+
+def _prepared(name: str, workload: Workload, backend_name: str) -> Runner:
+    """Ready to be timed, and computing what torch does."""
+    try:
+        runner = backends[backend_name].prepare(workload)
+    except Unsupported as error:
+        raise MednError(f"{name}: {error}") from None
+    with runner.context():
+        runner.run()
+    error = output_error(runner.outputs(), workload.expected())
+    if error > LARGEST_ERROR:
+        raise MednError(f"{name}: {backend_name} computes something else than torch (off by {error:.2g})")
+    return runner

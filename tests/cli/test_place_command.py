@@ -1,0 +1,84 @@
+"""`medn place` as a person meets it: models of one's own, really timed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medn.bundle.bundle import read_bundle, write_bundle
+from medn.cli.main import run as medn
+from medn.model import measuring
+from medn.model.placement import load_placement
+
+Capture = pytest.CaptureFixture[str]
+
+MODULE = """
+import torch
+
+def net(*sizes):
+    return torch.nn.Sequential(*[torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])]), torch.zeros(1, sizes[0])
+
+def small(): return net(64, 64)
+def wide(): return net(128, 512, 128)
+def deep(): return net(*[96] * 6)
+def weightless():
+    with torch.device("meta"):
+        return net(64, 64)
+"""
+THREE = ["python:place_nets:small", "python:place_nets:wide", "python:place_nets:deep"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "place_nets.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "place_nets", raising=False)
+    monkeypatch.setattr(measuring, "ROUNDS", 2)
+    monkeypatch.setattr(measuring, "VISIT_S", 0.01)
+
+
+@pytest.fixture
+def bundle(bundle_path: Path, tmp_path: Path) -> str:
+    made_up = read_bundle(bundle_path)
+    write_bundle(tmp_path / "here.medn", replace(made_up, backends=dict.fromkeys(made_up.devices, "torch")))
+    return str(tmp_path / "here.medn")
+
+
+def test_models_are_timed_and_a_placement_written(bundle: str, tmp_path: Path, capsys: Capture) -> None:
+    assert medn(["place", bundle, *THREE]) == 0
+    out, err = capsys.readouterr()
+    assert all(model in out for model in THREE)
+    assert "round 2 of 2" in err
+    assert "times as long as alone" in err
+    assert load_placement(tmp_path / "placement.json").stretch > 0
+    assert medn(["predict", bundle, THREE[0], "--placement", "placement.json"]) == 0
+
+
+def test_json_has_the_placement_and_the_models(bundle: str, capsys: Capture) -> None:
+    assert medn(["place", bundle, *THREE, "--out", "nets.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["placement"] == json.loads(Path("nets.json").read_text())
+    for row in found["models"]:
+        assert row["error"] == pytest.approx(row["predicted_s"] / row["measured_s"] - 1)
+
+
+@pytest.mark.parametrize(
+    ("models", "mistake"),
+    [
+        (THREE[:2], "at least 3 different models (got 2)"),
+        ([*THREE[:2], "net.onnx"], "must be timm:NAME or python:MODULE:FUNCTION"),
+        ([*THREE[:2], "python:place_nets:weightless"], "needs weights with data"),
+    ],
+)
+def test_what_cannot_be_timed_is_one_sentence(models: list[str], mistake: str, bundle: str, capsys: Capture) -> None:
+    assert medn(["place", bundle, *models]) == 2
+    assert mistake in capsys.readouterr().err
+
+
+def test_a_device_that_is_no_backend_here_is_one_sentence(bundle_path: Path, capsys: Capture) -> None:
+    assert medn(["place", str(bundle_path), *THREE]) in (2, 3)
+    assert "made-up" in capsys.readouterr().err
