@@ -8,6 +8,7 @@ from pathlib import Path
 
 from medn.capture.values import CapturedModel
 from medn.core.units import latency_words, percent
+from medn.model.placement import HOT, Placement
 from medn.model.prediction import ModelPrediction
 from medn.model.words import sentences
 from medn.pipeline.bundling import made_bundle
@@ -42,13 +43,17 @@ class ModelPart:
 
 
 def predicted_models(
-    folder: Path, models: Mapping[str, CapturedModel], batch_size: int | None = None, utilization: float = 0.0
+    folder: Path,
+    models: Mapping[str, CapturedModel],
+    batch_size: int | None = None,
+    utilization: float = 0.0,
+    placement: Placement = HOT,
 ) -> list[ModelPart]:
     """Models by name, predicted by what was chosen in a run for each of its devices."""
     bundle = made_bundle(folder, load_candidates(folder / CHOSEN_FOLDER), folder.resolve().name)
     predictors = [Predictor(bundle, device) for device in bundle.devices]
     return [
-        ModelPart(name, predictor.device, predictor.model(model, None, batch_size, utilization))
+        ModelPart(name, predictor.device, predictor.model(model, None, batch_size, utilization, placement))
         for name, model in models.items()
         for predictor in predictors
     ]
