@@ -130,6 +130,34 @@ def compare(
     return networks, ways, fit_placement(predictor, [(models[name], seconds[name]) for name in models])
 
 
+def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """A column for each backend: what layers alone say, and what is predicted, as shares of what was measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    by_backend: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_backend.setdefault(row["backend"], []).append(row)
+    size = (2 + 3.2 * len(by_backend), 5.5)
+    figure, axes = plt.subplots(1, len(by_backend), figsize=size, sharey=True, squeeze=False, layout="constrained")
+    for axis, (backend, chosen) in zip(axes[0], by_backend.items(), strict=True):
+        names, measured = [row["network"] for row in chosen], np.array([row["measured ms"] for row in chosen])
+        low, middle, high = (
+            np.array([row[name] for row in chosen]) / measured for name in ("low ms", "predicted ms", "high ms")
+        )
+        alone = np.array([row["layers alone ms"] for row in chosen]) / measured
+        axis.axvline(1, color="black", linewidth=0.8)
+        axis.plot(alone, names, "x", color="tab:gray", label="every layer alone")
+        axis.errorbar(middle, names, xerr=[middle - low, high - middle], fmt="o", elinewidth=1, label="predicted")
+        axis.set(title=backend, xlabel="share of the measured time", xlim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0][0].invert_yaxis()
+    axes[0][0].legend(loc="lower left")
+    figure.savefig(path, dpi=130)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundle", type=Path, action="append", required=True, help="repeat it for several bundles")
@@ -163,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = {"batch size": 1, "threads": 1, "networks": len(models), "placements": placements}
     write_tables(options.out, "whole_models", networks, about)
     write_tables(options.out, "whole_models_ways", ways, about)
+    draw(networks, options.out / "whole_models.png")
     print(markdown_table(networks), markdown_table(ways), sep="\n\n")
     return 0
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from medn.model.prepared import PreparedModel
     from medn.predictor.predictor import Predictor
 
-FEWEST = 3
-"""With fewer models there is nothing to learn from when one of them is left out."""
-
 
 def place(
     bundle: BundleArgument,
@@ -49,7 +46,7 @@ def place(
     import medn
     from medn.capture.capturing import capture
     from medn.model.measuring import measure_models
-    from medn.model.placement import fit_placement
+    from medn.model.placement import FEWEST, fit_placement
     from medn.model.prepared import PreparedModel
 
     if len(set(models)) < FEWEST:

@@ -16,6 +16,7 @@ import numpy as np
 
 from medn.capture.values import CapturedModel
 from medn.core.errors import StoreError, UsageError
+from medn.core.table import Array
 from medn.devices.cache import DEFAULT_CACHE_BYTES
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 RIDGE = 1e-4
 """How much a share of 1 counts beside a relative error of 1: what the measurements cannot tell stays at nothing."""
+
+COVERED = 0.9
+FEWEST = 3
+"""With fewer models nothing is left to teach when one of them is left out."""
 
 Unknown = Literal["stretch", "conversion_share", "small_share", "large_share", "overhead_s"]
 BOUNDS: Mapping[Unknown, tuple[float, float]] = {
@@ -49,6 +54,8 @@ class Placement:
     """The cold share of models that are much smaller and much larger than the cache; others lie between."""
     cache_bytes: float = DEFAULT_CACHE_BYTES
     overhead_s: float = 0.0
+    error: float = 0.0
+    """Within this share of their time lie nine of ten models that are predicted with what others taught."""
 
     def __post_init__(self) -> None:
         for name in ("conversion_share", "small_share", "large_share"):
@@ -58,8 +65,9 @@ class Placement:
             raise UsageError(f"stretch: must be above 0 (got {self.stretch})")
         if not 0 < self.cache_bytes < math.inf:
             raise UsageError(f"cache_bytes: must be above 0 (got {self.cache_bytes})")
-        if not 0 <= self.overhead_s < math.inf:
-            raise UsageError(f"overhead_s: must be a number from 0 on (got {self.overhead_s})")
+        for name in ("overhead_s", "error"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: must be a number from 0 on (got {getattr(self, name)})")
 
     def cold_share(self, working_bytes: float) -> float:
         """Of a model with so many bytes of weights and tensors.
@@ -119,8 +127,6 @@ def fit_placement(
     """The placement under which whole models take as long as they were measured to, by least squares on the
     relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. What is not among the
     `unknowns` stays as if layers ran alone."""
-    from scipy.optimize import lsq_linear
-
     from medn.model.prepared import PreparedModel
 
     start = Placement(cache_bytes=cache_bytes or _known_cache_bytes(predictor))
@@ -133,15 +139,35 @@ def fit_placement(
         rest.append(1 - prepared.predict().latency_s / seconds)
     if not rows:
         raise UsageError("a placement is fitted to measured models: give at least one")
-    terms = np.array(rows)
+    terms, missing = np.array(rows), np.array(rest)
     usual_s = 1 / terms[:, -1].mean()  # the time of a layer, so that all unknowns are about 1
     terms[:, -1] *= usual_s
     terms[:, [name not in unknowns for name in BOUNDS]] = 0
+    fitted = dict(zip(BOUNDS, _solved(terms, missing).tolist(), strict=True))
+    fitted |= {"stretch": 1 + fitted["stretch"], "overhead_s": usual_s * fitted["overhead_s"]}
+    return replace(start, **fitted, error=_left_out_error(terms, missing))
+
+
+def _solved(terms: Array, missing: Array) -> Array:
+    """The unknowns within their bounds, by least squares."""
+    from scipy.optimize import lsq_linear
+
     low, high = zip(*BOUNDS.values(), strict=True)
     penalty = math.sqrt(RIDGE) * np.eye(len(BOUNDS))
-    found = lsq_linear(np.vstack([terms, penalty]), np.append(rest, np.zeros(len(BOUNDS))), (low, high)).x
-    fitted = dict(zip(BOUNDS, np.clip(found, low, high).tolist(), strict=True))
-    return replace(start, **{**fitted, "stretch": 1 + fitted["stretch"], "overhead_s": usual_s * fitted["overhead_s"]})
+    found = lsq_linear(np.vstack([terms, penalty]), np.append(missing, np.zeros(len(BOUNDS))), (low, high)).x
+    return np.clip(found, low, high)
+
+
+def _left_out_error(terms: Array, missing: Array) -> float:
+    """The relative error that `COVERED` of the models stay below with what the others teach; 0 if they are few."""
+    count = len(missing)
+    if count < FEWEST:
+        return 0.0
+    errors = sorted(
+        abs(float(missing[place] - terms[place] @ _solved(np.delete(terms, place, 0), np.delete(missing, place))))
+        for place in range(count)
+    )
+    return errors[min(count, math.ceil(COVERED * (count + 1))) - 1]
 
 
 def _parts_s(prepared: PreparedModel, start: Placement) -> tuple[float, ...]:

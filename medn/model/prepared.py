@@ -60,11 +60,12 @@ class PreparedModel:
         known = np.ones(len(found), dtype=np.bool_)
         known[asked.work_places] = False
         latency_s = float(found.latency_s @ asked.counts)
+        error_s = placement.error * latency_s
         return ModelPrediction(
             latency_s=latency_s,
             # Equal layers are predicted by one answer, so they err alike.
-            low_s=latency_s - combined((found.latency_s - found.low_s) * asked.counts),
-            high_s=latency_s + combined((found.high_s - found.latency_s) * asked.counts),
+            low_s=max(latency_s - max(combined((found.latency_s - found.low_s) * asked.counts), error_s), 0.0),
+            high_s=latency_s + max(combined((found.high_s - found.latency_s) * asked.counts), error_s),
             level=min((group.estimator.level for group in asked.groups), default=0.0),
             weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,

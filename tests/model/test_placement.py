@@ -136,6 +136,16 @@ def test_models_faster_than_their_layers_have_no_overhead(both: Predictor, model
     assert (found.small_share, found.large_share, found.overhead_s) == pytest.approx((0, 0, 0), abs=1e-6)
 
 
+def test_an_interval_is_as_wide_as_measured_models_were_off(both: Predictor, models: list[CapturedModel]) -> None:
+    odd = [1.0, 1.2, 0.8, 1.3, 0.7]
+    found = fit_placement(
+        both, [(each, share * predict_model(both, each).latency_s) for each, share in zip(models, odd, strict=True)]
+    )
+    assert 0.2 < found.error < 1.5
+    placed = predict_model(both, models[0], placement=found)
+    assert placed.high_s >= placed.latency_s * (1 + found.error) * (1 - 1e-9)
+
+
 def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[CapturedModel]) -> None:
     with pytest.raises(UsageError, match="at least one"):
         fit_placement(predictor, [])
@@ -144,7 +154,7 @@ def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[Capture
 
 
 def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
-    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6)
+    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6, 0.07)
     written.save(tmp_path / "placement.json")
     assert load_placement(tmp_path / "placement.json") == written
 
@@ -165,6 +175,7 @@ def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) 
         ("stretch", 0, "stretch: must be above 0"),
         ("cache_bytes", 0, "cache_bytes: must be above 0"),
         ("overhead_s", -1, "overhead_s: must be"),
+        ("error", -1, "error: must be"),
     ],
 )
 def test_a_wrong_value_in_a_placement_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:
