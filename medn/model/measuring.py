@@ -101,7 +101,7 @@ def _prepared(name: str, workload: Workload, backend_name: str) -> Runner:
         raise MednError(f"{name}: {error}") from None
     with runner.context():
         runner.run()
-    error = output_error(runner.outputs(), workload.expected())
-    if error > LARGEST_ERROR:
-        raise MednError(f"{name}: {backend_name} computes something else than torch (off by {error:.2g})")
+    off = output_error(runner.outputs(), workload.expected())
+    if off > LARGEST_ERROR:
+        raise MednError(f"{name}: {backend_name} computes something else than torch (off by {off:.2g})")
     return runner

@@ -19,19 +19,22 @@ HEAD_KINDS = {fused: head for head, fused in FUSED_KINDS.items()}
 
 
 def as_run(predictor: Predictor, model: CapturedModel, fused: bool = True) -> CapturedModel:
-    """With `fused` false as if the backend fused nothing; its bundle may know products by their fused kinds alone."""
+    """With `fused` false every layer stays by itself, as if the backend fused nothing."""
     rules = rules_for(predictor.bundle.backend(predictor.device))
-    if rules is None:
-        return model
-    running = fuse(model, rules if fused else replace(rules, folded=(), counts=()))
-    return replace(running, layers=tuple(_as_known(layer, predictor.kinds) for layer in running.layers))
+    running = fuse(model, rules) if fused and rules is not None else model
+    layers = tuple(_as_known(layer, predictor.kinds) for layer in running.layers)
+    return running if layers == running.layers else replace(running, layers=layers)
 
 
 def _as_known(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:
-    """A group of a kind that was not measured is taken for its head alone: what the head absorbs costs little."""
+    """A group of a kind that was not measured is taken for its head alone: what the head absorbs costs little. A layer
+    that was measured only as the head of groups is one without anything behind it."""
     layer = captured.layer
-    if layer is None or layer.kind in kinds or layer.kind not in HEAD_KINDS:
+    if layer is None or layer.kind in kinds:
+        return captured
+    other = HEAD_KINDS.get(layer.kind) or FUSED_KINDS.get(layer.kind)
+    if other not in kinds:
         return captured
     endings = [ending.name for ending in ENDINGS]
     own = {name: value for name, value in layer.values.items() if name not in endings}
-    return replace(captured, layer=layer_kinds[HEAD_KINDS[layer.kind]].layer(**own))
+    return replace(captured, layer=layer_kinds[other].layer(**own))
