@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +25,10 @@ from experiments.tables import markdown_table
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError, unknown
+from medn.devices.backend import Unsupported
+from medn.devices.backend import backends as device_backends
 from medn.devices.onnx_export import export_onnx
-from medn.fusion import onnxruntime_graph, openvino_graph
+from medn.fusion import mnn_graph, onnxruntime_graph, openvino_graph
 from medn.fusion.counting import Groups, added, agreement, count_chains, count_folded
 from medn.fusion.rulebook import FOLDER, Count, FusionRules, usual, write_rules
 from medn.fusion.spelling import put_together
@@ -35,6 +36,7 @@ from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.kinds.activation import FUNCTIONS
 
 READERS: Mapping[str, Callable[[bytes], Groups]] = {
+    "mnn": mnn_graph.read_fused,
     "onnxruntime": onnxruntime_graph.read_fused,
     "openvino": openvino_graph.read_fused,
 }
@@ -63,6 +65,7 @@ class Read:
     captured: CapturedModel
     exported: CapturedModel
     groups: Mapping[str, Groups]
+    """Of the backends that take the model."""
 
 
 def read_model(name: str, backends: tuple[str, ...]) -> Read:
@@ -76,8 +79,16 @@ def read_module(name: str, module: Any, inputs: tuple[Any, ...], backends: tuple
         file = Path(folder) / "model.onnx"
         file.write_bytes(content)
         exported = put_together(capture(file))
-    groups = {backend: READERS[backend](content) for backend in backends}
+    groups = dict(read_groups(name, content, backends))
     return Read(name, capture(module, inputs), exported, groups)
+
+
+def read_groups(name: str, content: bytes, backends: tuple[str, ...]) -> Iterator[tuple[str, Groups]]:
+    for backend in backends:
+        try:
+            yield backend, READERS[backend](content)
+        except Unsupported as reason:
+            print(f"{backend} without {name}: {reason}", file=sys.stderr)
 
 
 def random_model(name: str) -> tuple[Any, dict[str, Any]]:
@@ -140,20 +151,21 @@ def main() -> int:
     for name in names:
         if name not in NAMES:
             raise UsageError(unknown("model", name, NAMES))
-    backends = tuple(backend for backend in READERS if importlib.util.find_spec(backend) is not None)
+    backends = tuple(backend for backend in READERS if device_backends[backend].missing() is None)
     read = []
     for name in names:
         print(f"{len(read) + 1}/{len(names)} {name}", file=sys.stderr)
         read.append(read_model(name, backends))
     (folded,) = added(count_folded(each.captured, each.exported, FOLDED_CHAIN) for each in read)
-    agreements: dict[str, dict[str, Any]] = {each.name: {"model": each.name} for each in read}
+    agreements: dict[str, dict[str, Any]] = {each.name: {"model": each.name} | dict.fromkeys(backends) for each in read}
     rows: list[dict[str, Any]] = []
     for backend in backends:
-        counts = added(count for each in read for count in count_chains(each.exported, each.groups[backend]))
-        rules = rules_of(backend, counts, folded, names)
+        taken = [each for each in read if backend in each.groups]
+        counts = added(count for each in taken for count in count_chains(each.exported, each.groups[backend]))
+        rules = rules_of(backend, counts, folded, tuple(each.name for each in taken))
         write_rules(rules, options.rules)
         rows += chain_rows(backend, counts, rules)
-        for each in read:
+        for each in taken:
             agreements[each.name][backend] = agreement(each.exported, each.groups[backend], rules)
     print(markdown_table(rows))
     print(f"\nFolded by the export: {' + '.join(folded.chain)}: {folded.fused} of {folded.fused + folded.apart}\n")

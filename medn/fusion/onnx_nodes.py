@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 SHAPE_OPERATORS = ("Shape", "Size", "Constant")
@@ -38,3 +39,19 @@ class DataNodes:
 
     def after(self, node: Any) -> list[Any]:
         return [reader for tensor in node.output for reader in self.readers.get(tensor, [])]
+
+    def behind(self, tensor: str, *operators: str) -> str:
+        """What the only reader of a tensor makes of it, if that is one of the operators; otherwise the tensor."""
+        readers = self.readers.get(tensor, [])
+        return str(readers[0].output[0]) if len(readers) == 1 and readers[0].op_type in operators else tensor
+
+    def between(self, ends: Iterable[str], alive: Collection[str]) -> tuple[str, ...]:
+        """The names of the nodes that make the tensors at the end from others that are alive, in order."""
+        found: set[str] = set()
+        waiting = list(ends)
+        while waiting:
+            node = self.producers.get(waiting.pop())
+            if node is not None and node.name not in found:
+                found.add(node.name)
+                waiting += [tensor for tensor in node.input if tensor not in alive]
+        return tuple(node.name for node in self.nodes if node.name in found)

@@ -27,7 +27,7 @@ def read_fused(content: bytes) -> tuple[tuple[str, ...], ...]:
     made = {node.output[0]: _made(node, original, optimized) for node in optimized.nodes}
     alive = {tensor for tensors in made.values() for tensor in tensors}
     groups = (
-        _between(made[node.output[0]], alive, original)
+        original.between(made[node.output[0]], alive)
         for node in optimized.nodes
         if node.op_type not in LAYOUT_OPERATORS and not _follows_unknown(node, optimized, made)
     )
@@ -47,18 +47,6 @@ def _optimized(content: bytes) -> bytes:
         return file.read_bytes()
 
 
-def _between(ends: tuple[str, ...], alive: set[str], original: DataNodes) -> tuple[str, ...]:
-    """The nodes that make the tensors at the end from others that are alive, in order."""
-    found: set[str] = set()
-    waiting = list(ends)
-    while waiting:
-        node = original.producers.get(waiting.pop())
-        if node is not None and node.name not in found:
-            found.add(node.name)
-            waiting += [tensor for tensor in node.input if tensor not in alive]
-    return tuple(node.name for node in original.nodes if node.name in found)
-
-
 def _made(node: Any, original: DataNodes, optimized: DataNodes) -> tuple[str, ...]:
     """The tensors of the original graph that a node of the optimised one makes; none where that cannot be told."""
     if named := tuple(tensor for tensor in node.output if tensor in original.producers):
@@ -75,16 +63,10 @@ def _end_of_blocked(node: Any, tensor: str, original: DataNodes) -> str:
     """A convolution in the blocked layout absorbs a sum (its fourth input), then an activation (an attribute)."""
     activation = next((each.s.decode() for each in node.attribute if each.name == "activation"), None)
     if node.op_type == "Conv" and len(node.input) > 3 and node.input[3]:
-        tensor = _step(tensor, "Add", original)
+        tensor = original.behind(tensor, "Add")
     if activation is not None and original.producers[tensor].op_type != activation:
-        tensor = _step(tensor, activation, original)
+        tensor = original.behind(tensor, activation)
     return tensor
-
-
-def _step(tensor: str, operator: str, original: DataNodes) -> str:
-    """The output of the only reader, if that is the expected operator."""
-    readers = original.readers.get(tensor, [])
-    return str(readers[0].output[0]) if len(readers) == 1 and readers[0].op_type == operator else tensor
 
 
 def _behind_layout(node: Any, original: DataNodes, optimized: DataNodes) -> Iterator[str]:

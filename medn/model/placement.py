@@ -100,7 +100,7 @@ def everywhere(cold_share: float) -> Placement:
 
 
 def load_placement(path: str | Path) -> Placement:
-    """A placement as `Placement.save` wrote it."""
+    """A placement as `Placement.save` wrote it; what it leaves out is as if layers ran alone."""
     names = [field.name for field in fields(Placement)]
     try:
         written: Any = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -108,8 +108,8 @@ def load_placement(path: str | Path) -> Placement:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise UsageError(f"{path}: not a placement: {error}") from None
-    if not isinstance(written, dict) or sorted(written) != sorted(names):
-        raise UsageError(f"{path}: not a placement: must be an object with {', '.join(names)}")
+    if not isinstance(written, dict) or not written or not set(written) <= set(names):
+        raise UsageError(f"{path}: not a placement: must be an object with some of {', '.join(names)}")
     if not all(type(value) in (int, float) for value in written.values()):
         raise UsageError(f"{path}: not a placement: every value must be a number")
     try:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from experiments.fusion_rules import READERS, Read, read_model, read_module
+from medn.devices.backend import backends
 from medn.devices.onnx_export import export_onnx
 from medn.fusion.applying import fuse, fused_members
 from medn.fusion.counting import Groups, agreement, count_chains, count_folded
@@ -20,7 +21,8 @@ needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason
 @pytest.fixture(params=list(READERS))
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    pytest.importorskip(name)
+    if missing := backends[name].missing():
+        pytest.skip(missing)
     return name
 
 
@@ -46,6 +48,7 @@ class Block(torch.nn.Module):
 IMAGE = torch.zeros(1, 16, 8, 8)
 
 
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"], indirect=True)
 def test_a_convolution_runs_with_the_sum_and_the_activation_after_it(read_fused: Callable[[bytes], Groups]) -> None:
     groups = read_fused(export_onnx(Block().eval(), (IMAGE,), None, ""))
     assert [list(group) for group in groups if "Conv" in "".join(group)] == [
@@ -74,7 +77,7 @@ def test_nodes_that_a_product_of_rows_absorbs_are_found(read_fused: Callable[[by
 
 @pytest.fixture(scope="module")
 def resnet18() -> Read:
-    return read_model("resnet18", tuple(name for name in READERS if importlib.util.find_spec(name) is not None))
+    return read_model("resnet18", tuple(name for name in READERS if backends[name].missing() is None))
 
 
 @needs_timm

@@ -159,7 +159,7 @@ def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
     assert load_placement(tmp_path / "placement.json") == written
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"small_share": 0}'])
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"shape": 0}'])
 def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "placement.json").write_text(text)
     with pytest.raises(UsageError, match="not a placement"):

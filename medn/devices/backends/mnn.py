@@ -59,7 +59,7 @@ class Mnn(Backend):
         with tempfile.TemporaryDirectory(prefix="medn-mnn-") as folder, captured_prints() as printed:
             import MNN
 
-            converted = _convert(content, Path(folder), printed)
+            converted = convert(content, Path(folder), printed)
             manager = MNN.nn.create_runtime_manager((settings,))
             inputs, outputs = _slots(content)
             # Not with shape_mutable=False: then a recurrent layer repeats its last step over the whole sequence.
@@ -78,17 +78,22 @@ def _variable(tensor: torch.Tensor) -> Any:
     return MNN.expr.const(tensor.numpy().astype(np.int32), shape, MNN.expr.NCHW, MNN.expr.int)
 
 
-def _convert(content: bytes, folder: Path, printed: Callable[[], str]) -> Path:
-    """Call the converter's own function: its command line takes seconds to start."""
-    import _tools as converter  # type: ignore[import-not-found]  # MNN installs it under this bare name
-
+def convert(content: bytes, folder: Path, printed: Callable[[], str], *options: str) -> Path:
+    """The file in the folder that MNN makes of an ONNX model, in its own format."""
     source, target = folder / "layer.onnx", folder / "layer.mnn"
     source.write_bytes(content)
-    arguments = ["--framework", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "medn"]
-    converter.mnnconvert(["mnnconvert", *arguments])
+    arguments = ("--framework", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), "--bizCode", "medn")
+    call_converter(*arguments, *options)
     if not target.exists():
         raise Unsupported(f"mnn does not convert it: {last_line(printed())}")
     return target
+
+
+def call_converter(*arguments: str) -> None:
+    """Call the converter's own function: its command line takes seconds to start."""
+    import _tools as converter  # type: ignore[import-not-found]  # MNN installs it under this bare name
+
+    converter.mnnconvert(["mnnconvert", *arguments])
 
 
 def _slots(content: bytes) -> tuple[list[str], dict[str, Shape]]:
