@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from medn.core.errors import DeviceUnavailable, MednError, UsageError
 from medn.core.values import Condition, Layer
 from medn.devices.backend import Runner, Unsupported, backends
-from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
+from medn.devices.measuring import VisitOptions, process_resources, take_samples
 from medn.devices.workload import Workload, output_error
 
 if TYPE_CHECKING:
@@ -29,8 +28,9 @@ Timeable = tuple["torch.nn.Module", tuple["torch.Tensor", ...]]
 @dataclass(frozen=True)
 class Measured:
     seconds: float
+    """The lowest, as for layers of an idle machine: whatever disturbs only ever adds."""
     spread: float
-    """How far apart the rounds lie, relative to the seconds."""
+    """How much longer the rounds took in the middle, relative to the seconds."""
 
 
 def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
@@ -86,11 +86,8 @@ def measure_models(
         for name, runner in runners.items():
             with runner.context():
                 found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
-            visits[name].append(float(np.quantile(found.wall_s, IDLE_QUANTILE)))
-    return {
-        name: Measured(float(np.median(each)), (max(each) - min(each)) / float(np.median(each)))
-        for name, each in visits.items()
-    }
+            visits[name].append(float(found.wall_s.min()))
+    return {name: Measured(min(each), statistics.median(each) / min(each) - 1) for name, each in visits.items()}
 
 
 def _prepared(name: str, workload: Workload, backend_name: str) -> Runner:
