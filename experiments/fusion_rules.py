@@ -152,7 +152,7 @@ def main() -> int:
         if name not in NAMES:
             raise UsageError(unknown("model", name, NAMES))
     backends = tuple(backend for backend in READERS if device_backends[backend].missing() is None)
-    read = []
+    read: list[Read] = []
     for name in names:
         print(f"{len(read) + 1}/{len(names)} {name}", file=sys.stderr)
         read.append(read_model(name, backends))

@@ -40,10 +40,10 @@ class DataNodes:
     def after(self, node: Any) -> list[Any]:
         return [reader for tensor in node.output for reader in self.readers.get(tensor, [])]
 
-    def behind(self, tensor: str, *operators: str) -> str:
-        """What the only reader of a tensor makes of it, if that is one of the operators; otherwise the tensor."""
+    def only_reader(self, tensor: str) -> Any | None:
+        """The node that reads a tensor, where it is one alone."""
         readers = self.readers.get(tensor, [])
-        return str(readers[0].output[0]) if len(readers) == 1 and readers[0].op_type in operators else tensor
+        return readers[0] if len(readers) == 1 else None
 
     def between(self, ends: Iterable[str], alive: Collection[str]) -> tuple[str, ...]:
         """The names of the nodes that make the tensors at the end from others that are alive, in order."""

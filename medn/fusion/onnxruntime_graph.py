@@ -63,10 +63,16 @@ def _end_of_blocked(node: Any, tensor: str, original: DataNodes) -> str:
     """A convolution in the blocked layout absorbs a sum (its fourth input), then an activation (an attribute)."""
     activation = next((each.s.decode() for each in node.attribute if each.name == "activation"), None)
     if node.op_type == "Conv" and len(node.input) > 3 and node.input[3]:
-        tensor = original.behind(tensor, "Add")
+        tensor = _step(tensor, "Add", original)
     if activation is not None and original.producers[tensor].op_type != activation:
-        tensor = original.behind(tensor, activation)
+        tensor = _step(tensor, activation, original)
     return tensor
+
+
+def _step(tensor: str, operator: str, original: DataNodes) -> str:
+    """The output of the only reader, if that is the expected operator."""
+    reader = original.only_reader(tensor)
+    return str(reader.output[0]) if reader is not None and reader.op_type == operator else tensor
 
 
 def _behind_layout(node: Any, original: DataNodes, optimized: DataNodes) -> Iterator[str]:

@@ -33,7 +33,7 @@ def _as_known(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:
     if layer is None or layer.kind in kinds:
         return captured
     other = HEAD_KINDS.get(layer.kind) or FUSED_KINDS.get(layer.kind)
-    if other not in kinds:
+    if other is None or other not in kinds:
         return captured
     endings = [ending.name for ending in ENDINGS]
     own = {name: value for name, value in layer.values.items() if name not in endings}
