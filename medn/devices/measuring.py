@@ -55,13 +55,14 @@ def process_resources(threads: int) -> Resources:
     return lambda: (clock(), resource.getrusage(who).ru_nivcsw)
 
 
-def run_for_profile(run: Callable[[], object]) -> None:
-    """Run often enough for a backend's own profile to be worth reading."""
+def run_for_profile(run: Callable[[], object]) -> int:
+    """Run often enough for a backend's own profile to be worth reading, and tell how often."""
     began = time.perf_counter()
     for count in range(MOST_PROFILED):
         if count >= LEAST_SAMPLES and time.perf_counter() - began > PROFILE_S:
-            return
+            return count
         run()
+    return MOST_PROFILED
 
 
 def half_width(wall_s: list[float], quantile: float) -> float:
