@@ -25,10 +25,10 @@ def test_a_rule_is_fused_more_often_than_not_and_so_are_its_beginnings() -> None
 
 
 def test_rules_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = FusionRules("made-up", "1.2", ("resnet18",), (), (CONV_RELU,))
+    rules = FusionRules("only-here", "1.2", ("resnet18",), (), (CONV_RELU,))
     write_rules(rules, tmp_path)
     monkeypatch.setattr(rulebook, "FOLDER", tmp_path)
-    assert rules_for("made-up") == rules
+    assert rules_for("only-here") == rules
 
 
 def test_the_script_names_the_models_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
