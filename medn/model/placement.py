@@ -140,7 +140,7 @@ def fit_placement(
     if not rows:
         raise UsageError("a placement is fitted to measured models: give at least one")
     terms, missing = np.array(rows), np.array(rest)
-    usual_s = 1 / terms[:, -1].mean()  # the time of a layer, so that all unknowns are about 1
+    usual_s = float(1 / terms[:, -1].mean())  # the time of a layer, so that all unknowns are about 1
     terms[:, -1] *= usual_s
     terms[:, [name not in unknowns for name in BOUNDS]] = 0
     fitted = dict(zip(BOUNDS, _solved(terms, missing).tolist(), strict=True))

@@ -12,7 +12,7 @@ from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.model.asked import Asked, ask
 from medn.model.generic import FACTOR, Generic
-from medn.model.placement import HOT, Placement
+from medn.model.placement import COVERED, HOT, Placement
 from medn.model.prediction import ModelPrediction, combined
 from medn.model.repeated import remembered
 from medn.model.running import as_run
@@ -61,12 +61,14 @@ class PreparedModel:
         known[asked.work_places] = False
         latency_s = float(found.latency_s @ asked.counts)
         error_s = placement.error * latency_s
+        # Measured models tell how far off a whole is, but not for layers unlike theirs.
+        doubtful = asked.counts * ~(found.in_range & known) if placement.error else asked.counts
         return ModelPrediction(
             latency_s=latency_s,
             # Equal layers are predicted by one answer, so they err alike.
-            low_s=max(latency_s - max(combined((found.latency_s - found.low_s) * asked.counts), error_s), 0.0),
-            high_s=latency_s + max(combined((found.high_s - found.latency_s) * asked.counts), error_s),
-            level=min((group.estimator.level for group in asked.groups), default=0.0),
+            low_s=max(latency_s - max(combined((found.latency_s - found.low_s) * doubtful), error_s), 0.0),
+            high_s=latency_s + max(combined((found.high_s - found.latency_s) * doubtful), error_s),
+            level=COVERED if placement.error else min((group.estimator.level for group in asked.groups), default=0.0),
             weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,
             energy_j=_energy(found, known, asked.counts),

@@ -17,7 +17,7 @@ from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
-from medn.model.placement import HOT, Placement, everywhere, fit_placement, load_placement
+from medn.model.placement import COVERED, HOT, Placement, everywhere, fit_placement, load_placement
 from medn.model.prepared import PreparedModel, predict_model
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Form, Parts
@@ -143,7 +143,14 @@ def test_an_interval_is_as_wide_as_measured_models_were_off(both: Predictor, mod
     )
     assert 0.2 < found.error < 1.5
     placed = predict_model(both, models[0], placement=found)
-    assert placed.high_s >= placed.latency_s * (1 + found.error) * (1 - 1e-9)
+    assert placed.high_s == pytest.approx(placed.latency_s * (1 + found.error))
+    assert placed.level == COVERED
+
+
+def test_layers_outside_of_what_was_measured_widen_an_interval(both: Predictor) -> None:
+    placed = predict_model(both, model(50_000, 90), placement=Placement(error=1e-6))
+    assert not placed.rows[0].in_range
+    assert placed.high_s > placed.latency_s * 1.01
 
 
 def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[CapturedModel]) -> None:
