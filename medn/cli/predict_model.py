@@ -71,7 +71,7 @@ def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
     for row in found.rows:
         yield {
             "layer": row.name,
-            "kind": row.kind or row.operator,
+            "kind": row.what,
             "latency": latency_words(row.latency_s),
             "low": latency_words(row.low_s),
             "high": latency_words(row.high_s),

@@ -35,6 +35,11 @@ class LayerRow(NamedTuple):
     """Whether the bundle predicts it. If not, the time is that of moving its bytes and of its arithmetic."""
     energy_j: float | None
 
+    @property
+    def what(self) -> str:
+        """For people: the members of a group that runs as one, the kind, or the operator where no kind knows it."""
+        return self.operator if self.kind is None or "+" in self.operator else self.kind
+
 
 class UnknownRow(NamedTuple):
     """Layers of one sort that the bundle does not predict, and their shares of the whole model."""

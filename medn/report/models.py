@@ -94,9 +94,8 @@ def _layers_table(found: ModelPrediction) -> PageTable:
     ]
     lines = []
     for row in found.rows:
-        kind = row.kind or row.operator
         place = ("yes" if row.in_range else "no") if row.known else "estimated"
-        cells = [Cell(row.name, row.name), Cell(kind, kind)]
+        cells = [Cell(row.name, row.name), Cell(row.what, row.what)]
         cells += [cell(seconds, latency_words) for seconds in (row.latency_s, row.low_s, row.high_s)]
         lines.append(Line([*cells, cell(row.share, percent), Cell(place, place)]))
     return PageTable("The layers in the order in which they run", columns, lines)

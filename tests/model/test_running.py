@@ -31,7 +31,7 @@ def test_eager_torch_fuses_nothing(predictor: Predictor) -> None:
 
 def test_a_fused_group_is_one_layer_with_one_time(compiled: Predictor) -> None:
     found = PreparedModel(compiled, capture(model(), torch.zeros(2, 64))).predict()
-    assert [row.operator for row in found.rows] == ["linear+tanh", "aten.addmm"]
+    assert [row.what for row in found.rows] == ["linear+tanh", "linear"]
     assert found.latency_s == pytest.approx(sum(row.latency_s for row in found.rows))
 
 
