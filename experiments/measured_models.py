@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.real_models import image_model, language_model
-from medn.model.measuring import Measured, Timeable, measure_models, plain
+from medn.model.measuring import Measured, Timeable, measure_models, plain, usable_backend
 
 IMAGE_NAMES = (
     *("resnet18", "resnet50", "mobilenetv2_100", "mobilenetv3_large_100", "efficientnet_b0", "regnety_016"),
@@ -43,7 +43,7 @@ def measured_once(file: Path, backend: str, names: Iterable[str], tell: Callable
     found = {name: Measured(**written) for name, written in kept.get(backend, {}).items()}
     missing = {name: partial(make, name) for name in names if name not in found}
     if missing:
-        found |= measure_models(backend, missing, tell=tell)
+        found |= measure_models(usable_backend(backend), missing, tell=tell)
         kept[backend] = {name: asdict(each) for name, each in found.items()}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")

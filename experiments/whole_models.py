@@ -1,7 +1,7 @@
 """Whole networks, predicted from their layers and measured, on every backend that a bundle knows.
 
     medn sweep experiments/configs/whole-models.yaml
-    medn train runs/whole-models --time 15m
+    medn train runs/whole-models --time 8m
     medn select runs/whole-models
     python -m experiments.whole_models --bundle runs/whole-models/whole-models.medn --out results
 
@@ -28,7 +28,7 @@ from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError, unknown
 from medn.fusion.rulebook import rules_for
-from medn.model.placement import BOUNDS, CONVERTED, HOT, Placement, Unknown, fit_placement
+from medn.model.placement import BOUNDS, CONVERTED, HOT, Placement, Unknown, fit_placement, taught_by_others
 from medn.model.prediction import ModelPrediction
 from medn.model.prepared import PreparedModel
 from medn.predictor.predictor import Predictor
@@ -61,19 +61,12 @@ WAYS = (
 )
 
 
-def predict(
-    predictor: Predictor, models: Mapping[str, CapturedModel], seconds: Mapping[str, float], way: Way
-) -> dict[str, ModelPrediction]:
+def predict(predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], way: Way) -> list[ModelPrediction]:
     """Each network, with a placement learned from the others where the way learns anything."""
-    prepared = {name: PreparedModel(predictor, model, way.fused) for name, model in models.items()}
-    found = {}
-    for name, each in prepared.items():
-        placement = way.placement
-        if way.unknowns:
-            others = [(other, seconds[theirs]) for theirs, other in prepared.items() if theirs != name]
-            placement = fit_placement(predictor, others, unknowns=way.unknowns)
-        found[name] = each.predict(placement=placement)
-    return found
+    if not way.unknowns:
+        return [prepared.predict(placement=way.placement) for prepared, _ in measured]
+    placements = taught_by_others(predictor, measured, way.unknowns)
+    return [prepared.predict(placement=each) for (prepared, _), each in zip(measured, placements, strict=True)]
 
 
 def way_row(
@@ -118,16 +111,20 @@ def compare(
     """Rows by network, rows by way of adding layers up, and the placement that all networks together teach."""
     backend = predictor.bundle.backend(predictor.device)
     seconds = {name: each.seconds for name, each in measured.items()}
+    known = {
+        fused: [(PreparedModel(predictor, model, fused), seconds[name]) for name, model in models.items()]
+        for fused in (False, True)
+    }
     fuses = rules_for(backend) is not None
     found = {}
     for way in [way for way in WAYS if fuses or way.unknowns or way is ALONE]:
         print(f"{backend}: {way.name}", file=sys.stderr)
-        found[way] = predict(predictor, models, seconds, way)
+        found[way] = dict(zip(models, predict(predictor, known[way.fused], way), strict=True))
     networks = [
         network_row(backend, name, measured[name], found[ALONE][name], found[ALL_LEARNED][name]) for name in models
     ]
     ways = [way_row(backend, way, each, seconds) for way, each in found.items()]
-    return networks, ways, fit_placement(predictor, [(models[name], seconds[name]) for name in models])
+    return networks, ways, fit_placement(predictor, known[True])
 
 
 def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

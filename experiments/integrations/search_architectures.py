@@ -64,9 +64,14 @@ def search(predictor: Predictor, budget_s: float, trials: int, seed: int = 0) ->
     return study
 
 
+def is_within(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether the network of a trial keeps to the budget."""
+    return all(value <= 0 for value in trial.constraints.values())
+
+
 def best_genes(study: optuna.Study, count: int) -> list[list[int]]:
     """The most expressive different networks within the budget."""
-    feasible = [trial for trial in study.trials if all(value <= 0 for value in trial.constraints.values())]
+    feasible = [trial for trial in study.trials if is_within(trial)]
     if not feasible:
         raise MednError(f"none of {len(study.trials)} networks is within the budget: allow a larger --share")
     ranked = sorted(feasible, key=lambda trial: -(trial.value or 0.0))
@@ -86,12 +91,11 @@ def compare(predictor: Predictor, share: float, trials: int) -> tuple[list[dict[
     for row in rows:
         row["predicted against budget"] = row["predicted ms"] / (1e3 * budget_s) - 1
         row["measured against budget"] = row["measured ms"] / (share * rows[0]["measured ms"]) - 1
-    within = sum(all(value <= 0 for value in trial.constraints.values()) for trial in study.trials)
     about = {
         "device": predictor.device,
         "budget": f"{share:.0%} of the seconds of the network made by hand",
         "trials": trials,
-        "trials within the budget": within,
+        "trials within the budget": sum(map(is_within, study.trials)),
         "seconds to search": search_s,
     }
     return rows, about

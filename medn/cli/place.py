@@ -16,7 +16,6 @@ from medn.core.errors import UsageError
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.model.measuring import Timeable
     from medn.model.placement import Placement
     from medn.model.prepared import PreparedModel
     from medn.predictor.predictor import Predictor
@@ -45,46 +44,40 @@ def place(
     """
     import medn
     from medn.capture.capturing import capture
-    from medn.model.measuring import measure_models
+    from medn.model.measuring import measure_models, plain, usable_backend
     from medn.model.placement import FEWEST, fit_placement
     from medn.model.prepared import PreparedModel
+    from medn.model.sources import make_model
 
     if len(set(models)) < FEWEST:
         raise UsageError(f"give at least {FEWEST} different models (got {len(set(models))})")
     predictor = medn.load(bundle, device or None)
-    prepared = {}
+    backend = usable_backend(predictor.bundle.backend(predictor.device))
+    made = {}
     for source in dict.fromkeys(models):
-        say(f"capturing {source}")
-        prepared[source] = PreparedModel(predictor, capture(*_timeable(source)))
-    backend, makers = predictor.bundle.backend(predictor.device), {each: partial(_timeable, each) for each in prepared}
-    measured = [
-        (prepared[source], each.seconds) for source, each in measure_models(backend, makers, threads, say).items()
-    ]
+        say(f"making {source}")
+        made[source] = plain(*make_model(source))
+    prepared = {source: PreparedModel(predictor, capture(*each)) for source, each in made.items()}
+    makers = {source: partial(made.pop, source) for source in prepared}  # a compiled one needs its module no longer
+    found = measure_models(backend, makers, threads, say)
+    measured = [(prepared[source], each.seconds) for source, each in found.items()]
     placement = fit_placement(predictor, measured)
-    placement.save(out)
-    rows = [{"model": source, **row} for source, row in zip(prepared, _rows(predictor, measured), strict=True)]
+    rows = [{"model": source, **row} for source, row in zip(found, _rows(predictor, measured), strict=True)]
     if as_json:
         write_json({"placement": asdict(placement), "models": rows})
-        return
-    write_rows([{name: _in_words(name, value) for name, value in row.items()} for row in rows], as_json=False)
-    say(_words(placement))
+    else:
+        write_rows([{name: _in_words(name, value) for name, value in row.items()} for row in rows], as_json=False)
+        say(_words(placement))
+    placement.save(out)
     say(f"written to {out}; use it: medn predict {bundle} MODEL --placement {out}")
-
-
-def _timeable(source: str) -> Timeable:
-    from medn.model.measuring import plain
-    from medn.model.sources import make_model
-
-    return plain(*make_model(source))
 
 
 def _rows(predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]]) -> Iterator[dict[str, float]]:
     """Each model as it was measured, as its layers alone say, and as the other models teach."""
-    from medn.model.placement import fit_placement
+    from medn.model.placement import taught_by_others
 
-    for left_out, (model, seconds) in enumerate(measured):
-        others = [each for place, each in enumerate(measured) if place != left_out]
-        predicted_s = model.predict(placement=fit_placement(predictor, others)).latency_s
+    for (model, seconds), placement in zip(measured, taught_by_others(predictor, measured), strict=True):
+        predicted_s = model.predict(placement=placement).latency_s
         alone_s = model.predict().latency_s
         error = predicted_s / seconds - 1
         yield {"measured_s": seconds, "layers_alone_s": alone_s, "predicted_s": predicted_s, "error": error}

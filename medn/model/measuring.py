@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from medn.core.errors import DeviceUnavailable, MednError, UsageError
 from medn.core.values import Condition, Layer
-from medn.devices.backend import Runner, Unsupported, backends
+from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.measuring import VisitOptions, process_resources, take_samples
 from medn.devices.workload import Workload, output_error
 
@@ -36,7 +36,7 @@ class Measured:
 def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
     """A model that takes and gives whatever it likes, as one that takes tensors and gives its first one.
 
-    Inputs without data are filled with random numbers.
+    Inputs without data are filled with random numbers, whole numbers with 0.
     """
     import torch
 
@@ -60,29 +60,37 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
             first: torch.Tensor = output if isinstance(output, torch.Tensor) else output[0]
             return first
 
-    filled = tuple(torch.randn(each.shape, dtype=each.dtype) if each.is_meta else each for each in tensors)
-    return Plain().eval().requires_grad_(False), filled
+    def filled(tensor: torch.Tensor) -> torch.Tensor:
+        fill = torch.randn if tensor.is_floating_point() else torch.zeros
+        return fill(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
+
+    return Plain().eval().requires_grad_(False), tuple(map(filled, tensors))
+
+
+def usable_backend(name: str) -> Backend:
+    """The backend of this name, which can be used here; told before anything slow is done for it."""
+    backend = backends[name]
+    if reason := backend.missing():
+        raise DeviceUnavailable(reason)
+    return backend
 
 
 def measure_models(
-    backend_name: str,
+    backend: Backend,
     models: Mapping[str, Callable[[], Timeable]],
     threads: int = 1,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Measured]:
     """All models in turns, several rounds of them. Each is made when its turn to be prepared comes."""
-    backend = backends[backend_name]
-    if reason := backend.missing():
-        raise DeviceUnavailable(reason)
     backend.configure(threads)
     runners: dict[str, Runner] = {}
     for name, make in models.items():
-        tell(f"{backend_name}: preparing {name}")
+        tell(f"{backend.name}: preparing {name}")
         workload = Workload(Layer(name, ()), Condition(threads=threads), *make(), None)
-        runners[name] = _prepared(name, workload, backend_name)
+        runners[name] = _prepared(name, workload, backend)
     visits: dict[str, list[float]] = {name: [] for name in runners}
     for place in range(ROUNDS):
-        tell(f"{backend_name}: round {place + 1} of {ROUNDS}")
+        tell(f"{backend.name}: round {place + 1} of {ROUNDS}")
         for name, runner in runners.items():
             with runner.context():
                 found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
@@ -90,15 +98,15 @@ def measure_models(
     return {name: Measured(min(each), statistics.median(each) / min(each) - 1) for name, each in visits.items()}
 
 
-def _prepared(name: str, workload: Workload, backend_name: str) -> Runner:
+def _prepared(name: str, workload: Workload, backend: Backend) -> Runner:
     """Ready to be timed, and computing what torch does."""
     try:
-        runner = backends[backend_name].prepare(workload)
+        runner = backend.prepare(workload)
     except Unsupported as error:
         raise MednError(f"{name}: {error}") from None
     with runner.context():
         runner.run()
     off = output_error(runner.outputs(), workload.expected())
     if off > LARGEST_ERROR:
-        raise MednError(f"{name}: {backend_name} computes something else than torch (off by {off:.2g})")
+        raise MednError(f"{name}: {backend.name} computes something else than torch (off by {off:.2g})")
     return runner

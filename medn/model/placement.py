@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,6 +146,14 @@ def fit_placement(
     fitted = dict(zip(BOUNDS, _solved(terms, missing).tolist(), strict=True))
     fitted |= {"stretch": 1 + fitted["stretch"], "overhead_s": usual_s * fitted["overhead_s"]}
     return replace(start, **fitted, error=_left_out_error(terms, missing))
+
+
+def taught_by_others(
+    predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], unknowns: Collection[Unknown] = tuple(BOUNDS)
+) -> Iterator[Placement]:
+    """For each model the placement that all others teach: how far off a prediction is can be told by no other."""
+    for place in range(len(measured)):
+        yield fit_placement(predictor, [*measured[:place], *measured[place + 1 :]], unknowns=unknowns)
 
 
 def _solved(terms: Array, missing: Array) -> Array:

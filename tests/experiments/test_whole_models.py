@@ -42,7 +42,7 @@ def test_networks_are_measured_predicted_and_kept(
     assert ways[0] == "every layer alone"
     assert "fused groups alone" not in ways
     assert load_placement(tmp_path / "whole_models" / "placement-torch.json").stretch > 0
-    capsys.readouterr()
+    assert "torch: round 1 of 1" in capsys.readouterr().err
     assert whole_models.main(arguments) == 0
     assert "round" not in capsys.readouterr().err
 
