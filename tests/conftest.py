@@ -24,6 +24,12 @@ def own_load_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     load_plugins(monkeypatch, "own_load_backend")
 
 
+@pytest.fixture
+def wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of this test know the backend `twice`, and so does this process."""
+    load_plugins(monkeypatch, "wrong_backend")
+
+
 def load_plugins(monkeypatch: pytest.MonkeyPatch, module: str) -> ModuleType:
     monkeypatch.setenv("MEDN_PLUGINS", module)
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))

@@ -92,6 +92,7 @@ def _kind_row(kind: KindSummary) -> Row:
         "highest": latency_words(kind.latency_high_s),
         **_noise(kind.noise),
         "unstable": kind.unstable,
+        "output error": percent(kind.output_error),
     }
 
 

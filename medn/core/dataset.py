@@ -64,6 +64,7 @@ def _outcome(measurement: Measurement, target: Target) -> Row:
         "samples": sum(len(visit.samples) for visit in good),
         "memory_reason": measurement.visits[0].memory_reason,
         "energy_reason": measurement.visits[0].energy_reason,
+        "output_error": measurement.output_error,
         "environment_id": "+".join(sorted({visit.environment_id for visit in measurement.visits})),
     }
     if good:
@@ -76,7 +77,7 @@ def _outcome(measurement: Measurement, target: Target) -> Row:
             "split_half_difference": target.split_half_difference(measurement),
             "disturbed_share": sum(int(visit.samples.preempted.sum()) for visit in good) / measured["samples"],
         }
-        for column in ("utilization_measured", "utilization_during", "memory_bytes", "energy_j", "output_error"):
+        for column in ("utilization_measured", "utilization_during", "memory_bytes", "energy_j"):
             measured[column] = _median(getattr(visit, column) for visit in good)
     return measured
 

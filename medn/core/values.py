@@ -19,13 +19,17 @@ from medn.core.errors import UsageError
 
 Scalar = int | float | str | bool
 Parameters = tuple[tuple[str, Scalar], ...]
-Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory"]
+Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory", "wrong"]
 
 CACHE_STATES = ("hot", "cold", "inside")
 """How a layer finds its data: in the cache; in memory; or in the cache and in the backend's own layout, as between the
 layers of a model, where nothing has to be converted."""
 ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
 """The data types a layer can be measured in, and the bytes of one element."""
+
+OUTPUT_TOLERANCE = {"fp32": 0.02, "bf16": 0.05, "int8": 0.1}
+"""By dtype, how far outputs may be from torch's, relative to the largest output: rounding and faster algorithms stay
+well below, a layer that computes something else does not."""
 
 MAXIMUM_UTILIZATION = 0.95
 
@@ -196,6 +200,18 @@ class Visit:
     """Wall time the whole visit took, building and warming up included."""
 
 
+def wrong_output(dtype: str, output_error: float | None) -> str:
+    """Why an output is not the layer's; empty where it is, or where nothing was compared.
+
+    >>> wrong_output("fp32", 0.5)
+    "the output differs from torch's by more than 2 % of its largest value"
+    """
+    tolerance = OUTPUT_TOLERANCE[dtype]
+    if output_error is None or output_error <= tolerance:
+        return ""
+    return f"the output differs from torch's by more than {tolerance * 100:g} % of its largest value"
+
+
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """All visits to one point."""
@@ -203,17 +219,27 @@ class Measurement:
     point: Point
     visits: tuple[Visit, ...]
 
-    @property
+    @cached_property
+    def output_error(self) -> float | None:
+        """The largest that any visit saw; None where outputs were not compared."""
+        return max((visit.output_error for visit in self.visits if visit.output_error is not None), default=None)
+
+    @cached_property
     def good_visits(self) -> tuple[Visit, ...]:
-        return tuple(visit for visit in self.visits if visit.status == "ok")
+        """None for a layer whose output is wrong: it was timed well, but something else was timed."""
+        return () if self._wrong else tuple(visit for visit in self.visits if visit.status == "ok")
 
     @property
     def status(self) -> Status:
         """Good as soon as one visit was; otherwise what the last one said."""
         if self.good_visits or not self.visits:
             return "ok" if self.visits else "failed"
-        return self.visits[-1].status
+        return "wrong" if self._wrong else self.visits[-1].status
 
     @property
     def reason(self) -> str:
-        return "" if self.status == "ok" or not self.visits else self.visits[-1].reason
+        return "" if self.status == "ok" or not self.visits else self._wrong or self.visits[-1].reason
+
+    @cached_property
+    def _wrong(self) -> str:
+        return wrong_output(self.point.condition.dtype, self.output_error)

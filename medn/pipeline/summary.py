@@ -33,6 +33,8 @@ class KindSummary:
     latency_high_s: float
     noise: NoiseFloor | None
     unstable: int
+    output_error: float | None
+    """The largest difference to torch's outputs among these points; None where torch itself was timed."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def _kind_summaries(good: Sequence[Measurement], target: Target, unstable_above:
     for group, members in sorted(groups.items()):
         latencies = [target.latency_s(member) for member in members]
         unstable = [target.split_half_difference(member) or 0.0 for member in members]
+        output_errors = [member.output_error for member in members if member.output_error is not None]
         summaries.append(
             KindSummary(
                 *group,
@@ -105,6 +108,7 @@ def _kind_summaries(good: Sequence[Measurement], target: Target, unstable_above:
                 latency_high_s=max(latencies),
                 noise=floors.get(group),
                 unstable=sum(difference > unstable_above for difference in unstable),
+                output_error=max(output_errors, default=None),
             )
         )
     return tuple(summaries)

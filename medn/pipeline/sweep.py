@@ -23,7 +23,7 @@ from medn.layer_generators.sweep import SweepConfig
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.visiting import ReadsNumber, Visitor
 
-FINAL_STATUSES = ("unsupported", "failed")
+FINAL_STATUSES = ("unsupported", "failed", "wrong")
 """A second visit would say the same."""
 
 MOST_FAILED_VISITS = 2

@@ -62,6 +62,8 @@ class KindTable:
     unstable: int
     """Points whose visits repeat badly; they are in the table unless `left_out` has them."""
     noise: NoiseFloor | None
+    output_error: float | None
+    """The largest difference to torch's outputs among the points of the table; None where nothing was compared."""
 
     @cached_property
     def key(self) -> str:
@@ -171,6 +173,7 @@ def kind_table(
         gaps=gaps,
         unstable=sum(_is_unstable(row, source.unstable_above) for row in asked_for),
         noise=NoiseFloor.of(differences),
+        output_error=max((row["output_error"] for row in good if row.get("output_error") is not None), default=None),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from medn.core.errors import DeviceUnavailable
-from medn.core.values import Point, Samples, Visit
+from medn.core.values import Point, Samples, Visit, wrong_output
 from medn.devices.backend import Backend
 from medn.devices.child import Child, ChildFailed
 from medn.devices.load import BackgroundLoad
@@ -95,6 +95,8 @@ class Visitor:
                 seen["utilization_during"] = self._load.utilization_between(before, self._load.reading())
         except ChildFailed as failure:
             seen = {"status": failure.status, "reason": failure.reason}
+        if wrong := wrong_output(point.condition.dtype, seen.get("output_error")):
+            seen |= {"status": "wrong", "reason": wrong}
         return Visit(
             point_key=point.key,
             pass_number=pass_number,

@@ -106,6 +106,7 @@ def _facts(kind: KindContent) -> list[tuple[str, str]]:
         ("mean error", percent(row["mape"]) or ""),
         ("median error", percent(row["median"]) or ""),
         ("noise floor", percent(row["noise_median"]) or "not known"),
+        ("outputs differ from torch's by", percent(kind.source.output_error) or ""),
         ("one prediction", f"{row['us_1']:.3g} us"),
         ("size", bytes_words(row["bytes"])),
         (

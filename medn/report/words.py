@@ -12,11 +12,13 @@ from medn.layer_generators.kind import layer_kinds
 from medn.report.content import Content, KindContent
 
 GOOD_ERROR = 0.05
-NEAR_NOISE = 2.0
-"""A median error of at most this many times the noise floor is about as good as the measurements allow."""
+"""A median error up to this is good, whatever the machine: noise is a reason for an error, not an excuse."""
 
 POOR_ERROR = 0.15
 """A mean error above this misleads an optimizer."""
+
+NEAR_NOISE = 2.0
+"""A median error of at most this many times the noise floor is about as good as the measurements allow."""
 
 NOISY = 0.05
 FEW_LAYERS = 300
@@ -25,12 +27,17 @@ MOST_FAILED = 0.01
 
 
 def verdict(kind: KindContent) -> str:
-    """good, fair or poor."""
+    """good, fair or poor, by the error alone."""
     row = kind.row
     if row["mape"] > POOR_ERROR:
         return "poor"
-    noise = row["noise_median"] or 0.0
-    return "good" if row["median"] <= max(GOOD_ERROR, NEAR_NOISE * noise) else "fair"
+    return "good" if row["median"] <= GOOD_ERROR else "fair"
+
+
+def is_near_noise(kind: KindContent) -> bool:
+    """Whether the measurements themselves explain the error; where their noise is not known, nothing does."""
+    noise = kind.row["noise_median"]
+    return noise is not None and kind.row["median"] <= NEAR_NOISE * noise
 
 
 def summary(content: Content) -> list[str]:
@@ -48,7 +55,7 @@ def summary(content: Content) -> list[str]:
 def advice(content: Content) -> list[str]:
     """What to do next, the most useful first."""
     found = list(_advice(content))
-    return found or ["Nothing stands out: the errors are near the noise of the measurements for every kind."]
+    return found or ["Nothing stands out: every kind is predicted well."]
 
 
 def joined(names: Sequence[str]) -> str:
@@ -95,6 +102,12 @@ def _errors(content: Content) -> str:
             f" The measurements themselves repeat within {percent(statistics.fmean(noises))}, so no predictor can be "
             "judged finer than that."
         )
+    unknown = [kind for kind in content.kinds if kind.row["noise_median"] is None]
+    if unknown:
+        said += (
+            f" How well the measurements of {_names(content, unknown)} repeat is not known, as they were not made "
+            "twice: their share of the error cannot be told."
+        )
     return said
 
 
@@ -102,12 +115,11 @@ def _verdicts(content: Content) -> str:
     by_verdict: dict[str, list[str]] = {"good": [], "fair": [], "poor": []}
     for kind in sorted(content.kinds, key=lambda kind: kind.row["mape"]):
         by_verdict[verdict(kind)].append(f"{_name(content, kind)} ({percent(kind.row['mape'])})")
-    openings = {
-        "good": "Close to what the measurements allow",
-        "fair": "Usable, with room to improve",
-        "poor": "Not to be relied on yet",
-    }
+    openings = {"good": "Accurate", "fair": "Usable", "poor": "Not to be relied on yet"}
     told = [f"{openings[name]}: {joined(kinds)}." for name, kinds in by_verdict.items() if kinds]
+    near = [kind for kind in content.kinds if is_near_noise(kind)]
+    if near:
+        told.append(f"Close to what the measurements allow: {_names(content, near)}.")
     return " ".join(told)
 
 
@@ -152,7 +164,7 @@ def _misses(kind: KindContent) -> bool:
 
 def _advice(content: Content) -> Iterator[str]:
     wanting = [kind for kind in content.kinds if verdict(kind) != "good"]
-    noisy = [kind for kind in wanting if (kind.row["noise_median"] or 0.0) > NOISY]
+    noisy = [kind for kind in wanting if is_near_noise(kind) and kind.row["noise_median"] > NOISY]
     few = [kind for kind in wanting if kind not in noisy and kind.layers < FEW_LAYERS]
     hardly_tuned = [kind for kind in wanting if 0 < len(_history(kind)) < FEW_TRIALS]
     rest = [kind for kind in wanting if kind not in (*noisy, *few, *hardly_tuned)]
@@ -177,6 +189,10 @@ def _advice(content: Content) -> Iterator[str]:
     missed = [kind for kind in content.kinds if _misses(kind)]
     if missed:
         yield f"Do not lean on the intervals of {_names(content, missed)}: more points make them more reliable."
+    wrong = {kind: count for kind in content.kinds if (count := _wrong(kind))}
+    if wrong:
+        told = joined([f"{count} of {_name(content, kind)}" for kind, count in wrong.items()])
+        yield f"Some points computed something else than torch does and were left out ({told}): do not trust them."
     failed = {kind: _failed(kind) for kind in content.kinds if _failed(kind) > MOST_FAILED * kind.points}
     if failed:
         told = joined([f"{count} of {_name(content, kind)}" for kind, count in failed.items()])
@@ -191,6 +207,10 @@ def _history(kind: KindContent) -> tuple[float, ...]:
 
 def _failed(kind: KindContent) -> int:
     return sum(kind.source.left_out.values())
+
+
+def _wrong(kind: KindContent) -> int:
+    return sum(count for reason, count in kind.source.left_out.items() if reason.startswith("wrong: "))
 
 
 def _name(content: Content, kind: KindContent) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,23 @@ def test_failures_are_counted_by_reason_the_most_frequent_first(store: Store) ->
     found = summary_of(store, *failures)
     assert found.failures == (("failed: too large", 2), ("failed: too small", 1))
     assert (found.visits, found.kinds) == (0, ())
+
+
+def with_output_error(entries: list[Entry], error: float) -> list[Entry]:
+    """As an earlier medn stored it: compared, timed, and called ok whatever came out."""
+    return [(of, replace(visit, output_error=error if visit.pass_number == 0 else None)) for of, visit in entries]
+
+
+def test_the_largest_output_error_of_a_kind_is_told(store: Store) -> None:
+    near = with_output_error(visits(point(), 1.0, 1.0), 0.001), with_output_error(visits(point(size=9), 1.0), 0.003)
+    assert summary_of(store, *near[0], *near[1]).kinds[0].output_error == 0.003
+
+
+def test_points_whose_outputs_are_wrong_are_no_measurements_whatever_their_visits_say(store: Store) -> None:
+    wrong = with_output_error(visits(point(size=9), 5.0, 5.0), 0.5)
+    found = summary_of(store, *visits(point(), 1.0, 1.0), *wrong)
+    assert found.statuses == {"ok": 1, "wrong": 1}
+    assert (found.kinds[0].points, found.kinds[0].latency_high_s) == (1, 1.0)
 
 
 def test_json_tells_the_target_in_words(store: Store) -> None:

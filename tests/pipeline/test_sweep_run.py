@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from medn.core.errors import DeviceUnavailable, MednError, StoreError
+from medn.core.errors import DeviceUnavailable, MednError, NothingMeasured, StoreError
 from medn.core.statistic import Target
 from medn.core.values import Point, Visit
 from medn.layer_generators.sweep import SweepConfig, parse_sweep
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.summary import summarise
 from medn.pipeline.sweep import run_sweep
+from medn.pipeline.tables import kind_table, read_source
 
 
 def small_config(**changes: object) -> SweepConfig:
@@ -127,6 +128,23 @@ def test_layers_that_fail_are_rows_and_the_rest_is_measured(folder: RunFolder) -
     assert ("failed: this layer always fails", 1) in summary.failures
 
 
+@pytest.mark.usefixtures("wrong_backend")
+def test_a_layer_with_wrong_outputs_is_kept_and_not_visited_again_nor_learned_from(folder: RunFolder) -> None:
+    config = small_config(devices=["twice"], budget={"points": 2}, measure={"visits": 3, "visit_time": 0.01}, probes=[])
+    run_sweep(config, folder)
+    with folder.store() as store:
+        measurements = list(store.measurements())
+        summary = summarise(store)
+    assert [(each.status, len(each.visits), len(each.visits[0].samples) > 0) for each in measurements] == [
+        ("wrong", 1, True),
+        ("wrong", 1, True),
+    ]
+    reason = "the output differs from torch's by more than 2 % of its largest value"
+    assert summary.failures == ((f"wrong: {reason}", 2),)
+    with pytest.raises(NothingMeasured, match="differs from torch's"):
+        kind_table(read_source(folder.path), measurements[0].point.layer.kind)
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -134,6 +152,7 @@ sys.path.insert(0, {tests!r})
 from test_sweep_run import small_config
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.sweep import run_sweep
+from medn.pipeline.tables import kind_table, read_source
 measure = {{"visits": 50, "max_visits": 50, "visit_time": 0.05, "precision": 1e-6}}
 run_sweep(small_config(measure=measure), RunFolder(Path({run!r})), on_visit=lambda *_: print("visit", flush=True))
 """
