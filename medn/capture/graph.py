@@ -91,7 +91,12 @@ class Graph:
         return sources
 
     def finish(
-        self, outputs: Sequence[tuple[str, Tensor]], parameter_bytes: int, how: str, guesses: int = 0
+        self,
+        outputs: Sequence[tuple[str, Tensor]],
+        parameter_bytes: int,
+        how: str,
+        guesses: int = 0,
+        notes: Sequence[str] = (),
     ) -> CapturedModel:
         return CapturedModel(
             layers=tuple(self.layers),
@@ -101,6 +106,7 @@ class Graph:
             batch_size=self.batch_size,
             how=how,
             guesses=guesses,
+            notes=tuple(notes),
         )
 
 

@@ -75,6 +75,8 @@ class CapturedLayer:
     """The layers (or model inputs, see `input_index`) whose outputs it reads."""
     input_bytes: tuple[int, ...] = ()
     """How many bytes it reads from each of them."""
+    repeats: int = 1
+    """How often it runs in one run of the model, as in a loop. All other numbers are those of one time."""
 
 
 @dataclass(frozen=True)
@@ -100,22 +102,28 @@ class CapturedModel:
     """Which way of capturing succeeded."""
     guesses: int = 0
     """How often the model's code asked for a value that only a real run would know, and was answered with a guess."""
+    notes: tuple[str, ...] = ()
+    """What was taken for granted while capturing, in sentences: a person should know before trusting the whole."""
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         return tuple(
-            Edge(source, target, size_bytes)
+            Edge(source, target, size_bytes * self._crossings(source, target))
             for target, layer in enumerate(self.layers)
             for source, size_bytes in zip(layer.inputs, layer.input_bytes, strict=True)
         )
 
+    def _crossings(self, source: int, target: int) -> int:
+        """How often one hands something to the other: into a loop and out of it once, inside of it each time."""
+        return min(self.layers[source].repeats if source >= 0 else 1, self.layers[target].repeats)
+
     @property
     def flops(self) -> int:
-        return sum(layer.flops for layer in self.layers)
+        return sum(layer.flops * layer.repeats for layer in self.layers)
 
     @property
     def moved_bytes(self) -> int:
-        return sum(layer.moved_bytes for layer in self.layers)
+        return sum(layer.moved_bytes * layer.repeats for layer in self.layers)
 
     @property
     def unknown_flops_share(self) -> float:
@@ -138,8 +146,8 @@ class CapturedModel:
             UnknownOperator(
                 operator,
                 len(calls),
-                sum(call.flops for call in calls) / flops,
-                sum(call.moved_bytes for call in calls) / moved,
+                sum(call.flops * call.repeats for call in calls) / flops,
+                sum(call.moved_bytes * call.repeats for call in calls) / moved,
             )
             for operator, calls in by_name.items()
         ]
@@ -176,6 +184,12 @@ def _mistakes(model: CapturedModel) -> Iterator[str]:
     for index, captured in enumerate(model.layers):
         if any(not -len(model.inputs) <= source < index for source in captured.inputs):
             yield f"layers.{index}.inputs: must be earlier layers or model inputs (got {list(captured.inputs)})"
+        for name in ("batch_size", "repeats"):
+            if getattr(captured, name) < 1:
+                yield f"layers.{index}.{name}: must be at least 1 (got {getattr(captured, name)})"
+        for name in ("flops", "moved_bytes", "parameter_bytes", "output_bytes"):
+            if getattr(captured, name) < 0:
+                yield f"layers.{index}.{name}: must be from 0 on (got {getattr(captured, name)})"
         if len(captured.inputs) != len(captured.input_bytes):
             yield f"layers.{index}.input_bytes: must be as many as inputs"
         if captured.layer is not None:

@@ -30,13 +30,18 @@ def signature(layer: CapturedLayer) -> str:
 
 
 def sole_readers(model: CapturedModel) -> tuple[int | None, ...]:
-    """Of each layer, the only layer that reads it; None where there are several, or it leaves the model."""
+    """Of each layer, the only layer that reads it, as often as it runs; None where there is none such, or where it
+    leaves the model."""
     readers: list[list[int]] = [[] for _ in model.layers]
     for edge in model.edges:
         if edge.source >= 0:
             readers[edge.source].append(edge.target)
     leaving = {producer for port in model.outputs for producer in port.producers}
-    return tuple(each[0] if len(each) == 1 and index not in leaving else None for index, each in enumerate(readers))
+    repeats = [layer.repeats for layer in model.layers]
+    return tuple(
+        each[0] if len(each) == 1 and index not in leaving and repeats[each[0]] == repeats[index] else None
+        for index, each in enumerate(readers)
+    )
 
 
 def outside_sources(model: CapturedModel, members: Sequence[int]) -> dict[int, int]:

@@ -57,6 +57,7 @@ def _merged(model: CapturedModel, group: Group, place: Mapping[int, int]) -> Cap
         output_bytes=output_bytes,
         inputs=tuple(sources),
         input_bytes=tuple(sources.values()),
+        repeats=members[-1].repeats,
     )
 
 

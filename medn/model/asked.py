@@ -85,8 +85,10 @@ class Asked:
     """Where they stand among all questions."""
     question_of: NDArray[np.int_]
     """The question of each layer of the model."""
+    repeats: Array
+    """How often each layer of the model runs."""
     counts: Array
-    """How many layers ask each question."""
+    """How often each question is asked, by all layers in all their runs."""
     peak_bytes: float
     """What tensors between layers hold at most."""
 
@@ -97,6 +99,7 @@ def ask(predictor: Predictor, model: CapturedModel, batch_size: int) -> Asked:
         numbers.setdefault(_question(layer, factor, predictor.kinds), len(numbers))
         for layer, factor in zip(model.layers, batch_factors(model, batch_size).tolist(), strict=True)
     ]
+    repeats = np.array([layer.repeats for layer in model.layers], dtype=np.float64)
     by_kind: dict[str, list[tuple[int, Question]]] = {}
     works: list[tuple[int, Work]] = []
     for question, place in numbers.items():
@@ -109,7 +112,8 @@ def ask(predictor: Predictor, model: CapturedModel, batch_size: int) -> Asked:
         works=np.array([work for _, work in works], dtype=np.float64).reshape(-1, 2),
         work_places=np.array([place for place, _ in works], dtype=np.int_),
         question_of=np.array(question_of, dtype=np.int_),
-        counts=np.bincount(question_of, minlength=len(numbers)).astype(np.float64),
+        repeats=repeats,
+        counts=np.bincount(question_of, weights=repeats, minlength=len(numbers)).astype(np.float64),
         peak_bytes=peak_activation_bytes(model, batch_size),
     )
 

@@ -26,6 +26,7 @@ class LayerRow(NamedTuple):
     """None where no layer kind knows the operator."""
     operator: str
     latency_s: float
+    """Of all its runs, where it runs more than once."""
     low_s: float
     high_s: float
     share: float
@@ -126,8 +127,8 @@ class ModelPrediction:
                 found[row.operator, row.kind] = before._replace(
                     layers=before.layers + 1,
                     time_share=before.time_share + row.share,
-                    flops_share=before.flops_share + layer.flops / flops,
-                    bytes_share=before.bytes_share + layer.moved_bytes / moved,
+                    flops_share=before.flops_share + layer.flops * layer.repeats / flops,
+                    bytes_share=before.bytes_share + layer.moved_bytes * layer.repeats / moved,
                 )
         return tuple(sorted(found.values(), key=lambda each: -each.time_share))
 
@@ -136,6 +137,7 @@ class ModelPrediction:
         memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
         return {
             **{name: getattr(self, name) for name in (*totals, *memory, "unknown_share", "outside_share", "generic")},
+            "notes": list(self.captured.notes),
             "unknown": [row._asdict() for row in self.unknown],
             "layers": [row._asdict() for row in self.rows],
         }

@@ -116,9 +116,12 @@ def predict_model(
 
 
 def _spread(answers: Predictions, asked: Asked) -> Predictions:
-    """The answers in the order of the layers that asked."""
-    columns = {name: column for name, column in answers.columns.items() if column is not None}
-    return Predictions(**{name: column[asked.question_of] for name, column in columns.items()})
+    """The answers in the order of the layers that asked, each for all runs of its layer."""
+    columns = {name: column[asked.question_of] for name, column in answers.columns.items() if column is not None}
+    for name in ("latency_s", "low_s", "high_s", "energy_j"):
+        if name in columns:
+            columns[name] *= asked.repeats
+    return Predictions(**columns)
 
 
 def _energy(found: Predictions, known: Flags, counts: Array) -> float | None:

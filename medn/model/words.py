@@ -19,6 +19,7 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
         yield f"{found.energy_j:.3g} J"
     if found.captured.guesses:
         yield f"the model's code asked for {found.captured.guesses} values that only a real run would know"
+    yield from found.captured.notes
     if found.outside_share:
         yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
     if found.unknown:

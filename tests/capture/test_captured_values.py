@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ def changed(saved: Path, change: Any) -> Path:
         (lambda it: it["model"]["layers"][0].pop("flops"), "model.layers.0.flops"),
         (lambda it: it["model"]["layers"][1].update(inputs=[7]), r"layers.1.inputs: must be earlier layers"),
         (lambda it: it["model"]["layers"][1].update(input_bytes=[]), r"layers.1.input_bytes"),
+        (lambda it: it["model"]["layers"][1].update(flops=-5), r"layers.1.flops: must be from 0 on \(got -5\)"),
+        (lambda it: it["model"]["layers"][1].update(batch_size=0), r"layers.1.batch_size: must be at least 1"),
+        (lambda it: it["model"]["layers"][1].update(repeats=-1), r"layers.1.repeats: must be at least 1"),
         (lambda it: it["model"]["layers"][0]["layer"].update(kind="conv2"), "Did you mean 'conv2d'"),
         (lambda it: it["model"]["layers"][0]["layer"]["parameters"].pop(), "layers.0.layer"),
     ],
@@ -69,3 +73,28 @@ def test_a_file_that_is_not_there_or_no_json_is_one_sentence(tmp_path: Path) -> 
     (tmp_path / "text.json").write_text("no")
     with pytest.raises(UsageError, match="not a captured model of this version"):
         load_captured(tmp_path / "text.json")
+
+
+def test_a_model_saved_before_layers_could_repeat_still_loads(saved: Path) -> None:
+    expected = load_captured(saved)
+
+    def without_new_fields(content: Any) -> None:
+        content["model"].pop("notes")
+        for layer in content["model"]["layers"]:
+            layer.pop("repeats")
+
+    assert load_captured(changed(saved, without_new_fields)) == expected
+
+
+def test_work_is_counted_as_often_as_it_is_done(saved: Path) -> None:
+    once = load_captured(saved)
+    often = replace(once, layers=tuple(replace(layer, repeats=7) for layer in once.layers))
+    assert (often.flops, often.moved_bytes) == (7 * once.flops, 7 * once.moved_bytes)
+    assert often.unknown_bytes_share == pytest.approx(once.unknown_bytes_share)
+
+
+def test_what_goes_into_a_loop_crosses_once_and_what_stays_inside_each_time(saved: Path) -> None:
+    once = load_captured(saved)
+    often = replace(once, layers=tuple(replace(layer, repeats=7) for layer in once.layers))
+    factors = [now.size_bytes / before.size_bytes for now, before in zip(often.edges, once.edges, strict=True)]
+    assert factors == [1.0, 7.0, 7.0]

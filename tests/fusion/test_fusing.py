@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,16 @@ def test_the_rules_of_a_backend_are_known(backend: str) -> None:
 
 def test_a_backend_that_runs_every_layer_by_itself_has_no_rules() -> None:
     assert rules_for("torch") is None
+
+
+def test_what_runs_more_often_than_what_it_reads_is_not_fused_with_it() -> None:
+    model = capture(torch.nn.Sequential(torch.nn.Conv2d(8, 8, 1), torch.nn.ReLU()), IMAGE)
+    first, second = model.layers
+    loop = replace(model, layers=(first, replace(second, repeats=5)))
+    assert [layer.repeats for layer in fuse(loop, RESIDUAL_RULES).layers] == [1, 5]
+
+
+def test_a_group_runs_as_often_as_its_members() -> None:
+    model = capture(torch.nn.Sequential(torch.nn.Conv2d(8, 8, 1), torch.nn.ReLU()), IMAGE)
+    loop = replace(model, layers=tuple(replace(layer, repeats=5) for layer in model.layers))
+    assert [layer.repeats for layer in fuse(loop, RESIDUAL_RULES).layers] == [5]

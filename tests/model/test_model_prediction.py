@@ -14,6 +14,7 @@ from medn.core.errors import UsageError
 from medn.model.prediction import ModelPrediction, combined
 from medn.model.prepared import PreparedModel, predict_model
 from medn.model.schedule import peak_activation_bytes
+from medn.model.words import sentences
 from medn.predictor.predictor import Predictor
 
 
@@ -196,3 +197,21 @@ def test_the_json_is_the_prediction(found: ModelPrediction) -> None:
     assert written["latency_s"] == found.latency_s
     assert len(written["layers"]) == len(found.rows)
     assert written["unknown"][0]["operator"] == "aten.add"
+
+
+def repeated(captured: CapturedModel, times: int) -> CapturedModel:
+    return replace(captured, layers=tuple(replace(layer, repeats=times) for layer in captured.layers))
+
+
+def test_what_runs_often_costs_as_often(predictor: Predictor, captured: CapturedModel) -> None:
+    once, often = predict_model(predictor, captured), predict_model(predictor, repeated(captured, 1000))
+    assert often.latency_s == pytest.approx(1000 * once.latency_s)
+    assert often.layers.latency_s == pytest.approx(1000 * once.layers.latency_s)
+    assert often.high_s == pytest.approx(1000 * once.high_s)
+    assert often.unknown_share == pytest.approx(once.unknown_share)
+
+
+def test_what_was_taken_for_granted_is_told(predictor: Predictor, captured: CapturedModel) -> None:
+    found = predict_model(predictor, replace(captured, notes=("a loop was counted once",)))
+    assert "a loop was counted once" in sentences(found)
+    assert found.as_json()["notes"] == ["a loop was counted once"]
