@@ -18,8 +18,9 @@ from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
 from medn.bundle.checks import check_candidate, check_form, check_usual
 from medn.core.errors import MednError
+from medn.core.quantities import FURTHER
 from medn.core.values import Scalar
-from medn.pipeline.candidates import QUANTITIES, Candidate, describe, from_description, pack, plain, unpack
+from medn.pipeline.candidates import Candidate, describe, from_description, pack, plain, unpack
 from medn.regressors.form import Form, restore
 
 VERSION = 1
@@ -147,7 +148,7 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
 def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
     quantities = {}
     for name, described in written["quantities"].items():
-        if name not in ("latency", *QUANTITIES):
+        if name not in ("latency", *FURTHER):
             raise ValueError(f"{name!r} is no quantity that can be predicted")
         arrays = _arrays(parts[described["arrays"]])
         for array in RANGE_ARRAYS:

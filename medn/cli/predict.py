@@ -20,7 +20,8 @@ from medn.cli.predict_model import (
     read_placement,
 )
 from medn.core.errors import UsageError
-from medn.core.units import bytes_words, latency_words, percent
+from medn.core.quantities import FURTHER
+from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
     from medn.predictor.prediction import Prediction, Predictions
@@ -135,10 +136,10 @@ def _write_prediction(found: Prediction, as_json: bool) -> None:
         "level": percent(found.level),
         "in range": found.in_range,
     }
-    if found.memory_bytes is not None:
-        record["memory"] = bytes_words(found.memory_bytes)
-    if found.energy_j is not None:
-        record["energy"] = f"{found.energy_j:.3g} J"
+    for name, quantity in FURTHER.items():
+        value = getattr(found, name)
+        if value is not None:
+            record[quantity.words] = quantity.shown(value)
     write_record(record, as_json=False)
     if not found.in_range:
         say("this layer lies outside what was measured: the latency is an extrapolation")

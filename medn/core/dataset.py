@@ -71,8 +71,8 @@ def _outcome(measurement: Measurement, target: Target) -> Row:
         tails = tail_latencies_s(measurement)
         measured |= {
             "latency_s": target.latency_s(measurement),
-            "latency_p90_s": tails["p90"],
-            "latency_p99_s": tails["p99"],
+            "latency_p90_s": tails.get("p90"),
+            "latency_p99_s": tails.get("p99"),
             "cpu_s": _lowest(float(visit.samples.cpu_s.min()) for visit in good),
             "split_half_difference": target.split_half_difference(measurement),
             "disturbed_share": sum(int(visit.samples.preempted.sum()) for visit in good) / measured["samples"],

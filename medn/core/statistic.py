@@ -155,6 +155,10 @@ def noise_floors(measurements: Iterable[Measurement], target: Target) -> dict[tu
 
 
 def tail_latencies_s(measurement: Measurement) -> dict[str, float]:
-    """Upper quantiles over every sample of a point, disturbed ones included."""
+    """Upper quantiles over every sample of a point, disturbed ones included, as far as so many samples can tell."""
     pooled = np.sort(np.concatenate([visit.samples.wall_s for visit in measurement.good_visits]))
-    return {f"p{quantile * 100:g}": ordered_quantile(pooled, quantile) for quantile in TAIL_QUANTILES}
+    return {
+        f"p{quantile * 100:g}": ordered_quantile(pooled, quantile)
+        for quantile in TAIL_QUANTILES
+        if len(pooled) >= round(1 / (1 - quantile))
+    }

@@ -28,9 +28,6 @@ VERSION = 1
 FACTS_FILE = "candidate.json"
 ARRAYS_FILE = "arrays.safetensors"
 
-QUANTITIES = ("memory_bytes", "energy_j")
-"""What else is learned and predicted beside latency, where it was measured."""
-
 Arrays = dict[str, NDArray[Any]]
 Json = dict[str, Any]
 

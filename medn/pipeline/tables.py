@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.quantities import FURTHER
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
@@ -24,8 +25,6 @@ from medn.layer_generators.kind import layer_kinds
 from medn.pipeline.inputs import InputChoice, input_columns
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.summary import UNSTABLE_ABOVE
-
-TARGETS = ("latency_p90_s", "latency_p99_s", "memory_bytes", "energy_j")
 
 MOST_GAPS = 0.1
 """A column with gaps in a larger share of the rows is no input; with fewer gaps, those rows are left out."""
@@ -223,5 +222,5 @@ def _table(kind: str, inputs: Mapping[str, NDArray[Any]], rows: Sequence[Row]) -
         as_inputs(inputs, schema),
         np.array([row["latency_s"] for row in rows], dtype=np.float64),
         np.array(groups),
-        {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in TARGETS},
+        {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in FURTHER},
     )

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medn.bundle.bundle import Entry
+from medn.core.quantities import FURTHER, from_learned
 from medn.core.ranges import Flags, HeldEfficiency, Range, matches_constants
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
 from medn.layer_generators.features import analytic_columns
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.candidates import QUANTITIES
 from medn.predictor.columns import Column
 from medn.predictor.gradient import input_slopes
 from medn.predictor.prediction import Prediction
@@ -68,7 +68,12 @@ class Estimator:
         self.constants = {name: value for name, value in latency.constants.items() if name not in FIXED}
         self.held = HeldEfficiency(self.range, entry.roofline.predict if entry.roofline else None)
         self.further = {
-            name: Further(HeldEfficiency(found.range), found.form, found.range.is_same(self.range))
+            name: Further(
+                # A multiple of the latency does not grow with the work: the latency does.
+                HeldEfficiency(found.range, _no_growth if FURTHER[name].over_latency else None),
+                found.form,
+                found.range.is_same(self.range),
+            )
             for name, found in entry.further.items()
             if found.range and found.form
         }
@@ -78,15 +83,8 @@ class Estimator:
         """The fast way for one layer, which further quantities can take that learned from the same inputs."""
         if not all(quantity.same_range for quantity in self.further.values()):
             return None
-        further = tuple(self.further[name].form if name in self.further else None for name in QUANTITIES)
-        return Single(
-            self.question,
-            self.range,
-            self.constants,
-            self.interval,
-            self.form,
-            further if self.further else (),
-        )
+        further = {name: quantity.form for name, quantity in self.further.items()}
+        return Single(self.question, self.range, self.constants, self.interval, self.form, further)
 
     def layer(self, parameters: Mapping[str, Any]) -> Prediction:
         """One layer. Raises `Wrong` where the query is."""
@@ -145,7 +143,8 @@ class Estimator:
             held, form, same_range = self.further[name]
             own = inputs if same_range else self._inputs(columns, held.range, rows)
             found[name], _ = held.predict(own, form.predict, inside if same_range else None)
-        return Estimates(latency_s, low_s, high_s, inside & matches_constants(columns, self.constants, rows), found)
+        matching = inside & matches_constants(columns, self.constants, rows)
+        return Estimates(latency_s, low_s, high_s, matching, from_learned(latency_s, found))
 
     def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]
@@ -155,9 +154,13 @@ class Estimator:
         return inputs if len(inputs) == rows else np.repeat(inputs, rows, axis=0)
 
     def _row(self, found: Estimates) -> Prediction:
-        further = [found.further[name].item() if name in found.further else None for name in QUANTITIES]
+        further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
-        return Prediction(*numbers, self.level, found.in_range.item(), *further)
+        return Prediction(*numbers, self.level, found.in_range.item(), **further)
+
+
+def _no_growth(inputs: Array) -> Array:
+    return np.ones(len(inputs))
 
 
 def plain_value(value: Any) -> Any:

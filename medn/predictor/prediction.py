@@ -25,6 +25,9 @@ class Prediction(NamedTuple):
     """Whether layers like this one were measured. If not, the latency is an extrapolation."""
     memory_bytes: float | None = None
     energy_j: float | None = None
+    latency_p90_s: float | None = None
+    latency_p99_s: float | None = None
+    """What 90 and 99 of 100 calls stay within, where the device was measured under load."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Predictions:
     memory_bytes: Array | None = None
     """NaN for the kinds whose memory was not measured; None where no kind's was."""
     energy_j: Array | None = None
+    latency_p90_s: Array | None = None
+    latency_p99_s: Array | None = None
 
     @classmethod
     def empty(cls, rows: int, further: Sequence[str]) -> Predictions:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from medn.core.intervals import Interval
+from medn.core.quantities import from_learned
 from medn.core.ranges import Range, matching_bounds
 from medn.core.values import ELEMENT_BYTES, Scalar
 from medn.layer_generators.features import analytic_features
@@ -56,7 +57,7 @@ class Single:
         constants: Mapping[str, Scalar],
         interval: Interval,
         form: Form,
-        further: tuple[Form | None, ...],
+        further: Mapping[str, Form],
     ) -> None:
         self.question = question
         self.range = known
@@ -95,8 +96,9 @@ class Single:
         latency_s = math.exp(log_latency)
         factor = self.interval.factor_of_one(log_latency, distance)
         if self.further:
-            more = [None if form is None else math.exp(form.one(row)) for form in self.further]
-            return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches, *more)
+            learned = {name: math.exp(form.one(row)) for name, form in self.further.items()}
+            more = from_learned(latency_s, learned, larger=max)
+            return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches, **more)
         return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches)
 
     def learn(self, parameters: Mapping[str, Any], opened: Mapping[str, Column]) -> None:

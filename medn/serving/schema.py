@@ -22,6 +22,8 @@ PREDICTED: Mapping[str, str] = {
     "in_range": "whether layers like this one were measured; if not, the latency is an extrapolation",
     "memory_bytes": "null where it was not measured",
     "energy_j": "null where it was not measured",
+    "latency_p90_s": "what 90 of 100 calls stay within; null where the device was not measured under load",
+    "latency_p99_s": "what 99 of 100 calls stay within; null where the device was not measured under load",
 }
 ERRORS = {
     "400": "the request was broken off or is no HTTP",

@@ -101,3 +101,8 @@ def test_noise_floors_are_kept_apart_by_load() -> None:
 def test_tails_count_disturbed_samples() -> None:
     measurement = make_measurement([make_visit([1.0] * 80 + [50.0] * 20, [False] * 80 + [True] * 20)])
     assert tail_latencies_s(measurement) == {"p90": 50.0, "p99": 50.0}
+
+
+def test_few_samples_tell_no_tail() -> None:
+    assert tail_latencies_s(make_measurement([make_visit([1.0] * 9)])) == {}
+    assert tail_latencies_s(make_measurement([make_visit([1.0] * 99)])) == {"p90": 1.0}

@@ -8,10 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import medn
 from medn.core.splits import Split
+from medn.pipeline.bundling import bundle_run
 from medn.pipeline.further import further_root, load_further
+from medn.pipeline.selecting import select_run
 from medn.pipeline.tables import kind_table, read_source
 from medn.pipeline.train import train_run
+from medn.selection.budget import Budget
+
+WAITING = 4.0
+"""As the made-up run has it."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +35,40 @@ def test_measured_memory_is_learned_whatever_regressors_learn_the_latency(run: P
     assert candidate.form is not None
     inputs = kind_table(read_source(run), "linear").table.inputs
     assert candidate.form.predict(inputs) == pytest.approx(np.full(len(inputs), 4096), rel=0.01)
+
+
+@pytest.fixture(scope="module")
+def loaded_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_run(tmp_path_factory.mktemp("loaded") / "run", activations=0, utilizations=(0.0, 0.3, 0.6, 0.9))
+    train_run(folder, seconds=2.0, families=["roofline"])
+    return folder
+
+
+def test_the_tail_is_learned_where_load_was_swept(loaded_run: Path, run: Path) -> None:
+    assert "latency_p90_s" in load_further(loaded_run)["made-up", "linear"]
+    assert "latency_p90_s" not in load_further(run)["made-up", "linear"]
+
+
+def test_a_busy_device_is_predicted_to_have_slow_calls(loaded_run: Path) -> None:
+    bundle_run(loaded_run, select_run(loaded_run, Budget()).chosen)
+    predictor = medn.load(loaded_run / "run.medn")
+    asked = {"in_features": 300, "out_features": 300, "batch_size": 8}
+    slow = {busy: predictor.layer("linear", **asked, utilization=busy) for busy in (0.0, 0.3, 0.9)}
+    for busy, found in slow.items():
+        assert found.latency_p90_s is not None
+        assert found.latency_p90_s / found.latency_s == pytest.approx(1 + WAITING * busy, rel=0.1)
+        assert found.latency_p99_s is None  # of 20 calls nobody can say
+    table = predictor.predict({"kind": "linear", **asked, "utilization": [0.0, 0.3, 0.9]})
+    assert table.latency_p90_s == pytest.approx([found.latency_p90_s for found in slow.values()], rel=1e-6)
+
+
+def test_the_tail_is_never_below_the_latency_nor_grows_faster_beyond_the_range(loaded_run: Path) -> None:
+    bundle_run(loaded_run, select_run(loaded_run, Budget()).chosen)
+    predictor = medn.load(loaded_run / "run.medn")
+    found = predictor.layer("linear", in_features=20_000, out_features=20_000, batch_size=8, utilization=0.9)
+    assert found.latency_p90_s is not None
+    assert not found.in_range
+    assert 1 <= found.latency_p90_s / found.latency_s <= 1 + WAITING
 
 
 def test_what_was_not_measured_is_not_learned(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,23 @@ PEAK = 2e10
 
 VISITS = 4
 
+WAITING = 4.0
+"""How much longer a call takes that waits, on a device that is entirely busy."""
+
 
 def write_run(
-    path: Path, *, layers: int = 40, devices: tuple[str, ...] = ("made-up",), seed: int = 0, activations: int = 30
+    path: Path,
+    *,
+    layers: int = 40,
+    devices: tuple[str, ...] = ("made-up",),
+    seed: int = 0,
+    activations: int = 30,
+    utilizations: tuple[float, ...] = (0.0,),
 ) -> Path:
-    """Linear layers and activations at two batch sizes; the third linear layer fails, the fourth is unstable."""
+    """Linear layers and activations at two batch sizes; the third linear layer fails, the fourth is unstable.
+
+    Under load one of five calls waits for the others, the longer the busier they are.
+    """
     random = np.random.default_rng(seed)
     entries = []
     for place in range(layers):
@@ -33,12 +46,13 @@ def write_run(
         entries += [(layer, batch_size, (1, 6)[place % 2] * elements * batch_size, -1) for batch_size in (1, 8)]
     visits = []
     for device_place, device in enumerate(devices):
-        for layer, batch_size, work, place in entries:
-            point = Point(layer, Condition(batch_size=batch_size), device)
+        for (layer, batch_size, work, place), utilization in itertools.product(entries, utilizations):
+            point = Point(layer, Condition(batch_size=batch_size, utilization=utilization), device)
             latency_s = (work / PEAK) ** 0.8 * (1 + device_place) * random.lognormal(0, 0.02)
             for pass_number in range(VISITS):
                 wild = 2.0 if place == 3 and pass_number % 2 else 1.0
                 times = latency_s * wild * (1 + 0.01 * random.random(5))
+                times[0] *= 1 + WAITING * utilization
                 visits.append((point, _visit(point, pass_number, times, failed=place == 2)))
     with RunFolder(path).store() as store:
         store.add_environment("here", {"source": "a law"})
