@@ -15,7 +15,7 @@ MOST_REASONS = 10
 
 
 def import_rows(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, CSV.gz or Parquet.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV (also compressed), Parquet or Feather.")],
     mapping: Annotated[Path, typer.Option("--map", metavar="MAPPING", help="Says what the columns mean (YAML).")],
     run: Annotated[Path, typer.Option("--run", metavar="DIR", help="The run folder they go to.")],
     mix_environments: Annotated[
@@ -48,5 +48,7 @@ def import_rows(
         write_rows([{"rows": count, "left out because": reason} for reason, count in shown], as_json=False)
         if len(outcome.refused) > len(shown):
             say(f"and {len(outcome.refused) - len(shown)} further reasons; --json shows them all")
+    for note in outcome.notes:
+        say(f"{table.name}: {note}")
     refused = outcome.rows - outcome.imported
     say(f"{outcome.rows} rows read, {outcome.imported} imported into {run}, {refused} left out")

@@ -174,6 +174,11 @@ class Store:
         query = "SELECT id, manifest FROM environments WHERE id IN (SELECT DISTINCT environment_id FROM visits)"
         return {row[0]: json.loads(row[1]) for row in self._rows(query)}
 
+    def points_in(self, environment_ids: Iterable[str]) -> set[str]:
+        """The keys of the points that were visited in any of these environments."""
+        query = "SELECT DISTINCT point_key FROM visits WHERE environment_id = ?"
+        return {row[0] for each in environment_ids for row in self._rows(query, each)}
+
     def count_points(self) -> int:
         return int(next(self._rows("SELECT COUNT(*) FROM points"))[0])
 

@@ -45,7 +45,9 @@ class Source(Section):
         found = self.value if self.column is None else row[self.column]
         if isinstance(found, float) and math.isnan(found):
             return None
-        return found * self.scale if self.scale != 1.0 and isinstance(found, (int, float)) else found
+        if self.scale == 1.0 or isinstance(found, bool) or not isinstance(found, (int, float)):
+            return found
+        return found * self.scale
 
 
 def _column_or_constant(written: object) -> object:
@@ -71,7 +73,9 @@ class ImportMapping(Section):
     energy_j: ColumnSource | None = None
     columns: dict[str, ColumnSource] = Field(description="parameters of the layer, and conditions")
     extra: dict[str, ColumnSource] = Field({}, description="columns of your own, kept with the conditions")
-    where: dict[str, Scalar] = Field({}, description="only rows with these values")
+    where: dict[str, Scalar | list[Scalar]] = Field(
+        {}, description="only rows with these values, or with one of several"
+    )
 
     @property
     def read_columns(self) -> list[str]:
@@ -137,7 +141,7 @@ class PointReader:
         if "utilization" in values:
             values["utilization"] = float(values["utilization"])
         cells = {name: source.read(row) for name, source in self.mapping.extra.items()}
-        extra = {name: _scalar(cell) for name, cell in cells.items() if cell is not None}
+        extra = {name: _scalar(name, cell) for name, cell in cells.items() if cell is not None}
         return Condition(**values, extra=freeze(extra))
 
 
@@ -146,8 +150,10 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _scalar(cell: Any) -> Scalar:
+def _scalar(name: str, cell: Any) -> Scalar:
     """Dates and the like are kept as they are written."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        raise UsageError(f"{name}: must be a finite number (got {cell})")
     return cell if isinstance(cell, (bool, int, float, str)) else str(cell)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from medn.core.store import Store
 from medn.core.values import Point, Samples, Visit, content_key
 from medn.pipeline.import_mapping import Cells, ImportMapping, PointReader, Source, positive
 from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.table_file import TableFile, open_table
 
 ROWS_PER_NOTICE = 5_000
+MOST_LISTED = 10
 NOT_GIVEN = "not in the imported table"
 
 
@@ -29,6 +31,8 @@ class ImportOutcome:
     imported: int
     refused: tuple[tuple[str, int], ...]
     """Why rows were left out, the most frequent reason first."""
+    notes: tuple[str, ...] = ()
+    """What was guessed of the table, in words."""
 
 
 def import_table(
@@ -40,33 +44,55 @@ def import_table(
     on_rows: Callable[[int], None] | None = None,
 ) -> ImportOutcome:
     """Bring the rows of a table into a run. The same table under the same mapping is taken in once only."""
-    rows = read_table(table, mapping)
+    opened = open_table(table)
+    rows = chosen_rows(opened, mapping)
     manifest = {
         "source": table.name,
         "sha256": hashlib.sha256(table.read_bytes()).hexdigest(),
         "mapping": mapping.model_dump(mode="json"),
     }
     environment = content_key(manifest)
-    refused: Counter[str] = Counter()
-    with folder.locked(), folder.store() as store:
-        present = store.environments()
-        if environment in present:
-            raise UsageError(f"{table} is in {folder.path} already, under the same mapping")
-        if present and not mix_environments:
-            raise UsageError(
-                f"{folder.path} holds measurements from elsewhere. Choose another folder with --run, "
-                "or pass --mix-environments to keep both, each row marked with its own"
-            )
+    refused = Counter(opened.broken)
+    with folder.undone_on_error(), folder.locked(), folder.store() as store:
+        held = _held_already(store, environment, manifest, mix_environments)
         store.add_environment(environment, manifest)
         entries = _entries(_counted(rows, on_rows), mapping, environment, store, table.stat().st_mtime, refused)
         # One commit for the whole table: a table that is half in could not be told from one that is all in.
-        store.record(entries)
-    imported = len(rows) - refused.total()
-    if not imported:
-        reasons = [f"{reason} ({count} rows)" for reason, count in refused.most_common(3)]
-        why = "; ".join(reasons) or "none has the values that `where` asks for"
-        raise NothingMeasured(f"no row of {table} could be used: {why}")
-    return ImportOutcome(len(rows), imported, tuple(refused.most_common()))
+        store.record(_new(entries, held))
+        read = len(rows) + sum(opened.broken.values())
+        imported = read - refused.total()
+        if not imported:
+            reasons = [f"{reason} ({count} rows)" for reason, count in refused.most_common(3)]
+            raise NothingMeasured(f"no row of {table} could be used: {'; '.join(reasons)}")
+    return ImportOutcome(read, imported, tuple(refused.most_common()), opened.notes)
+
+
+def _held_already(store: Store, environment: str, manifest: Mapping[str, Any], mix_environments: bool) -> set[str]:
+    """The points that came from the same table under other mappings; a run that holds anything else is refused."""
+    present = store.environments()
+    table = manifest["source"]
+    if environment in present:
+        raise UsageError(f"{table} is in {store.path.parent} already, under the same mapping")
+    if mix_environments:
+        return set()
+    same = [name for name, other in present.items() if other.get("sha256") == manifest["sha256"]]
+    if len(same) < len(present):
+        raise UsageError(
+            f"{store.path.parent} holds measurements from elsewhere. Choose another folder with --run, "
+            "or pass --mix-environments to keep both, each row marked with its own"
+        )
+    return store.points_in(same)
+
+
+def _new(entries: Iterable[tuple[Point, Visit]], held: Collection[str]) -> Iterator[tuple[Point, Visit]]:
+    """A second kind of the same table is welcome; the same rows once more would count twice."""
+    for point, visit in entries:
+        if point.key in held:
+            raise UsageError(
+                f"{point} is in the run already, from the same table under another mapping. "
+                "Choose another folder with --run, or pass --mix-environments to keep both"
+            )
+        yield point, visit
 
 
 def _counted(rows: list[dict[str, Any]], on_rows: Callable[[int], None] | None) -> Iterator[Cells]:
@@ -76,24 +102,30 @@ def _counted(rows: list[dict[str, Any]], on_rows: Callable[[int], None] | None) 
             on_rows(ROWS_PER_NOTICE)
 
 
-def read_table(path: Path, mapping: ImportMapping) -> list[dict[str, Any]]:
+def chosen_rows(table: TableFile, mapping: ImportMapping) -> list[dict[str, Any]]:
     """The rows the mapping asks for, with only the columns it names."""
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if not path.is_file():
-        raise UsageError(f"no table at {path}")
-    try:
-        read = pyarrow.parquet.read_table if path.suffix == ".parquet" else pyarrow.csv.read_csv
-        table = read(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise UsageError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
-    missing = [column for column in mapping.read_columns if column not in table.column_names]
+    missing = [column for column in mapping.read_columns if column not in table.names]
     if missing:
-        raise UsageError(f"{path}: " + "; ".join(unknown("column", name, table.column_names) for name in missing))
-    rows: list[dict[str, Any]] = table.select(mapping.read_columns).to_pylist()
-    return [row for row in rows if all(row[name] == value for name, value in mapping.where.items())]
+        raise UsageError(f"{table.path}: " + "; ".join(unknown("column", name, table.names) for name in missing))
+    columns = {name: table.cells(name) for name in mapping.read_columns}
+    kept: Sequence[int] = range(table.rows)
+    for name, wanted in mapping.where.items():
+        cells, values = columns[name], wanted if isinstance(wanted, list) else [wanted]
+        texts = {str(value) for value in values}
+        # A value is meant as the table has it, which may be a number or the same written as a text.
+        found = [place for place in kept if cells[place] in values or str(cells[place]) in texts]
+        if kept and not found:
+            there = list(dict.fromkeys(str(cells[place]) for place in kept))
+            raise NothingMeasured(
+                f"no row of {table.path} could be used: none has the values that `where` asks for "
+                f"({name}: {_listed(sorted(texts))}; there are {_listed(there)})"
+            )
+        kept = found
+    return [{name: cells[place] for name, cells in columns.items()} for place in kept]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:MOST_LISTED], *(["..."] if len(names) > MOST_LISTED else [])])
 
 
 def _entries(

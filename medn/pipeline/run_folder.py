@@ -30,6 +30,23 @@ class RunFolder:
         return Store(self.path / JOURNAL_NAME, must_exist=must_exist)
 
     @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Take back a run that did not exist before where what should fill it fails: an empty one says nothing."""
+        if (self.path / JOURNAL_NAME).exists():
+            yield
+            return
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        before = set() if made else set(self.path.iterdir())
+        try:
+            yield
+        except BaseException:
+            for file in [] if not self.path.is_dir() else set(self.path.iterdir()) - before:
+                file.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+            raise
+
+    @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writer; the lock goes with the process, however that ends."""
         try:
