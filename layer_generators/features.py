@@ -24,6 +24,9 @@ def analytic_features(kind: LayerKind, values: Values, batch_size: Column, eleme
     >>> features["flops"], features["out_features_mod_16"]
     (640, 4)
     """
+    stated = kind.stated_work(values)
+    if stated is not None:
+        return stated
     costs = kind.costs(values, batch_size, element_bytes)
     parameters_read = costs.parameter_bytes if costs.parameter_bytes_read is None else costs.parameter_bytes_read
     bytes_read = costs.input_bytes + parameters_read

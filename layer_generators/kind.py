@@ -118,14 +118,14 @@ class Costs:
 class LayerKind(ABC):
     """Every fact of one kind of layer. A kind is one subclass in one file, with `@layer_kinds.register` above it."""
 
-    name: ClassVar[str]
-    description: ClassVar[str]
-    parameters: ClassVar[tuple[Parameter, ...]]
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
     shorthands: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """One name that sets several parameters at once: `kernel_size` for `kernel_h` and `kernel_w`."""
     conveniences: ClassVar[Mapping[str, Parameter]] = {}
     """Further names that `open` turns into parameters, such as `depthwise` or `same_padding`."""
-    sweep: ClassVar[Mapping[str, Domain]]
+    sweep: Mapping[str, Domain]
     """What a sweep draws where its config says nothing: parameters, shorthands or conveniences."""
     tiled: ClassVar[tuple[str, ...]] = ()
     """Parameters whose remainder to vector and tile sizes matters: latency climbs them in steps."""
@@ -156,6 +156,15 @@ class LayerKind(ABC):
     @abstractmethod
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         """FLOPs and bytes, for numbers or columns."""
+
+    def stated_work(self, values: Values) -> dict[str, Column] | None:
+        """The work as a table states it, where it cannot be counted from shapes; None where `costs` counts it."""
+        return None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns whose values tell one layer from another: a split keeps a layer on one side."""
+        return tuple(parameter.name for parameter in self.parameters)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         """This kind's parameters if the operation is of this kind; None if it is not."""

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_form, check_usual
+from medn.bundle.checks import check_candidate, check_declared, check_form, check_usual
 from medn.core.errors import MednError
 from medn.core.quantities import FURTHER
 from medn.core.values import Scalar
+from medn.layer_generators.declared import DeclaredKind
+from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.pipeline.candidates import Candidate, describe, from_description, pack, plain, unpack
 from medn.regressors.form import Form, restore
 
@@ -41,6 +43,12 @@ class Entry:
     """The seconds that the work alone explains, to go on with beyond what was measured."""
     usual: Mapping[str, Scalar] = field(default_factory=dict)
     """The columns beside the layer's own parameters, each with the value it has where a query does not say."""
+    declared: DeclaredKind | None = None
+    """The layer kind, where it is none of medn's own but was declared by an imported table."""
+
+    @property
+    def layer_kind(self) -> LayerKind:
+        return self.declared or layer_kinds[self.kind]
 
     @property
     def device(self) -> str:
@@ -95,6 +103,8 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
             },
             "roofline": None,
         }
+        if entry.declared:
+            written["declared"] = plain(entry.declared.as_json())
         if entry.roofline:
             tree, arrays = pack(entry.roofline.parts())
             written["roofline"] = {"form": tree, "arrays": part(f"{place}/roofline.safetensors", arrays)}
@@ -165,7 +175,10 @@ def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
         arrays = _arrays(parts[written["roofline"]["arrays"]])
         roofline = restore(unpack(written["roofline"]["form"], arrays))
         check_form(roofline, latency.range.low if latency.range else np.empty(0))
-    return Entry(latency, quantities, roofline, dict(usual))
+    declared = DeclaredKind.from_json(written["declared"]) if written.get("declared") else None
+    if declared:
+        check_declared(declared, [latency, *quantities.values()])
+    return Entry(latency, quantities, roofline, dict(usual), declared)
 
 
 def _arrays(part: bytes) -> dict[str, NDArray[Any]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from medn.core.intervals import Interval
 from medn.core.ranges import Range
 from medn.core.table import Array, Schema
+from medn.layer_generators.declared import DeclaredKind
 from medn.pipeline.candidates import Candidate
 from medn.regressors.form import Form
 from medn.regressors.forms.network import NetworkForm
@@ -88,6 +89,18 @@ def check_usual(usual: Mapping[str, Any], candidate: Candidate) -> None:
             raise ValueError(f"the usual value of {name} is neither a number nor a text")
         if name in numbers and isinstance(value, str):
             raise ValueError(f"the usual value of {name} is a text, and the column holds numbers")
+
+
+def check_declared(kind: DeclaredKind, candidates: Iterable[Candidate]) -> None:
+    """That what is declared are the columns that were learned from: texts where they are texts."""
+    for candidate in candidates:
+        if kind.name != candidate.kind:
+            raise ValueError(f"the declaration of {kind.name} belongs to another layer kind")
+        categories = candidate.schema.categories if candidate.schema else {}
+        numbers = candidate.schema.numeric if candidate.schema else ()
+        for parameter in kind.parameters:
+            if parameter.name in (numbers if parameter.type is str else categories):
+                raise ValueError(f"{parameter.name} was learned as something else than it is declared to be")
 
 
 def check_form(form: Form, row: Array) -> None:

@@ -42,12 +42,14 @@ def write_dataset(store: Store, to: Path, *, raw: bool = False) -> list[Path]:
     """The run's tables, without the columns its config drops; the target is chosen from what is there now."""
     from medn.core.dataset import write_parquet, write_samples
     from medn.core.statistic import choose_target
+    from medn.pipeline.imported_kinds import kind_notes
 
     measurements = list(store.measurements())
     target, _ = choose_target(measurements)
     drop = (store.read_note("config") or {}).get("drop", ())
     try:
-        files = write_parquet(to, measurements, target, drop)
+        environments = store.environments()
+        files = write_parquet(to, measurements, target, drop, lambda kind: kind_notes(kind, environments))
         if raw:
             files.append(write_samples(to / SAMPLES_FILE, measurements))
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,13 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def write_parquet(
-    folder: Path, measurements: Iterable[Measurement], target: Target, drop: Collection[str] = ()
+    folder: Path,
+    measurements: Iterable[Measurement],
+    target: Target,
+    drop: Collection[str] = (),
+    notes: Callable[[str], Mapping[str, str]] = lambda kind: {},
 ) -> list[Path]:
-    """One Parquet file per kind in `folder`; the definition of the target stands in each file's metadata."""
+    """One Parquet file per kind in `folder`, with the definition of the target and the kind's notes as metadata."""
     import pyarrow
     import pyarrow.parquet
 
@@ -108,7 +112,8 @@ def write_parquet(
     written = []
     for kind, rows in by_kind.items():
         table = pyarrow.table({name: [row.get(name) for row in rows] for name in _columns(rows)})
-        table = table.replace_schema_metadata({"medn.kind": kind, "medn.target": json.dumps(target.definition)})
+        known = {"medn.kind": kind, "medn.target": json.dumps(target.definition)}
+        table = table.replace_schema_metadata({**known, **notes(kind)})
         written.append(folder / f"{kind}.parquet")
         pyarrow.parquet.write_table(table, written[-1])
     return written

@@ -14,11 +14,10 @@ from medn.core.errors import StoreError, UsageError
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
-from medn.layer_generators.kind import layer_kinds
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
 from medn.pipeline.further import load_further
 from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.tables import read_source
+from medn.pipeline.tables import imported_kinds, read_source
 from medn.pipeline.train import candidates_root
 from medn.regressors.form import Form
 
@@ -45,12 +44,14 @@ def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
     if not chosen:
         raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
     conditions, further = _conditions(folder), load_further(folder)
+    declared = imported_kinds(folder).declared
     entries = [
         Entry(
             latency=candidate,
             further=further.get((candidate.device, candidate.kind), {}),
             roofline=_roofline(folder, candidate),
             usual=_usual_values(_of(conditions, candidate)),
+            declared=declared.get(candidate.kind),
         )
         for candidate in sorted(chosen, key=lambda each: (each.device, each.kind))
     ]
@@ -91,8 +92,9 @@ def _conditions(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
             for kind, device, condition in store.conditions():
                 found.setdefault((device, kind), []).append(condition)
         return found
-    for kind, rows in read_source(folder).rows.items():
-        own = {"device", *OUTCOME_COLUMNS, *(parameter.name for parameter in layer_kinds[kind].parameters)}
+    source = read_source(folder)
+    for kind, rows in source.rows.items():
+        own = {"device", *OUTCOME_COLUMNS, *(each.name for each in source.layer_kind(kind).parameters)}
         for row in rows:
             condition = {name: value for name, value in row.items() if name not in own}
             found.setdefault((row["device"], kind), []).append(condition)

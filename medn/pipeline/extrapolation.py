@@ -15,6 +15,7 @@ import numpy as np
 from medn.core.metrics import score
 from medn.core.ranges import WORK_COLUMNS, HeldEfficiency, learn_range
 from medn.core.table import Array, Table
+from medn.layer_generators.kind import LayerKind
 from medn.pipeline.candidates import plain
 from medn.pipeline.inputs import remainders
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
@@ -69,10 +70,11 @@ def extrapolation_scores(
         return {}
     pairs = {kind: (each.train, each.validation) for kind, each in halves.items()}
     fitted = regressor.fit_together(pairs, settings, effort)
-    return {kind: _scores(kind, each, fitted[kind], effort.seed) for kind, each in halves.items()}
+    kinds = {kind: tables[kind].source.layer_kind for kind in halves}
+    return {kind: _scores(kinds[kind], each, fitted[kind], effort.seed) for kind, each in halves.items()}
 
 
-def _scores(kind: str, halves: Halves, fitted: Fitted, seed: int) -> dict[str, Any]:
+def _scores(kind: LayerKind, halves: Halves, fitted: Fitted, seed: int) -> dict[str, Any]:
     held = HeldEfficiency(learn_range(halves.train, halves.validation, seed, remainders(kind)))
     predicted_s = np.concatenate([held.predict(part.inputs, fitted.predict)[0] for part in halves.beyond])
     measured_s = np.concatenate([part.latency_s for part in halves.beyond])

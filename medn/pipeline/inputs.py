@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from medn.core.errors import UsageError
 from medn.layer_generators.features import TILES, analytic_columns
-from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.layer_generators.kind import LayerKind
 from medn.layer_generators.sweep import INPUT_GROUPS
 
 Columns = Mapping[str, NDArray[Any]]
@@ -32,12 +32,14 @@ class InputChoice:
         return {"inputs": list(self.groups), "drop": list(self.drop)}
 
 
-def input_columns(kind: str, columns: Columns, choice: InputChoice, probes: Sequence[str] = ()) -> dict[str, Any]:
+def input_columns(kind: LayerKind, columns: Columns, choice: InputChoice, probes: Sequence[str] = ()) -> dict[str, Any]:
     """The chosen inputs of many layers of one kind: what is asked for, what follows from it, what was probed.
 
     >>> import numpy as np
     >>> asked = {"in_features": 8, "out_features": 16, "rows": 1, "bias": True, "batch_size": 4, "dtype": "fp32"}
-    >>> found = input_columns("linear", {name: np.array([value]) for name, value in asked.items()}, InputChoice())
+    >>> from medn.layer_generators.kind import layer_kinds
+    >>> columns = {name: np.array([value]) for name, value in asked.items()}
+    >>> found = input_columns(layer_kinds["linear"], columns, InputChoice())
     >>> int(found["flops"][0]), int(found["batch_size"][0])
     (1024, 4)
     """
@@ -45,7 +47,7 @@ def input_columns(kind: str, columns: Columns, choice: InputChoice, probes: Sequ
     if "raw" in choice.groups:
         chosen |= {name: column for name, column in columns.items() if name not in probes}
     if "analytic" in choice.groups:
-        chosen |= _analytic(layer_kinds[kind], columns)
+        chosen |= _analytic(kind, columns)
     if "probes" in choice.groups:
         chosen |= {name: columns[name] for name in probes if name in columns}
     return {name: column for name, column in chosen.items() if name not in choice.drop}
@@ -61,7 +63,6 @@ def _analytic(kind: LayerKind, columns: Columns) -> dict[str, Any]:
     return analytic_columns(kind, columns)
 
 
-def remainders(kind: str) -> list[str]:
+def remainders(kind: LayerKind) -> list[str]:
     """The features that say how sizes fit tiles: every size has them, so a range says nothing about them."""
-    tiled = layer_kinds[kind].tiled
-    return [f"{name}_{about}" for name in tiled for about in (*(f"mod_{tile}" for tile in TILES), "waste")]
+    return [f"{name}_{about}" for name in kind.tiled for about in (*(f"mod_{tile}" for tile in TILES), "waste")]

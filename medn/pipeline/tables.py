@@ -21,7 +21,8 @@ from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
 from medn.core.values import Layer, Scalar, canonical_json, freeze
-from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.pipeline.imported_kinds import IMPORTED_NOTE, ImportedKinds
 from medn.pipeline.inputs import InputChoice, input_columns
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.summary import UNSTABLE_ABOVE
@@ -39,6 +40,11 @@ class Source:
     probes: tuple[str, ...] = ()
     unstable_above: float = UNSTABLE_ABOVE
     target: Mapping[str, Any] = field(default_factory=dict)
+    imported: ImportedKinds = field(default_factory=ImportedKinds)
+    """What imported tables say of the kinds."""
+
+    def layer_kind(self, name: str) -> LayerKind:
+        return self.imported.declared.get(name) or layer_kinds[name]
 
     @property
     def devices(self) -> list[str]:
@@ -49,7 +55,7 @@ class Source:
 class KindTable:
     """The table of one kind, and what became of everything that is not in it."""
 
-    kind: str
+    layer_kind: LayerKind
     table: Table
     choice: InputChoice
     constants: Mapping[str, Scalar]
@@ -63,6 +69,10 @@ class KindTable:
     noise: NoiseFloor | None
     output_error: float | None
     """The largest difference to torch's outputs among the points of the table; None where nothing was compared."""
+
+    @property
+    def kind(self) -> str:
+        return self.layer_kind.name
 
     @cached_property
     def key(self) -> str:
@@ -89,10 +99,19 @@ def read_source(path: Path) -> Source:
     raise NothingMeasured(f"{path} holds no measurements yet. Make them with: medn sweep CONFIG")
 
 
+def imported_kinds(path: Path) -> ImportedKinds:
+    """What imported tables say of the kinds of a run, or of its Parquet files."""
+    if (path / JOURNAL_NAME).is_file():
+        with RunFolder(path).store(must_exist=True) as store:
+            return ImportedKinds.of(store.environments())
+    return read_source(path).imported
+
+
 def _read_run(folder: RunFolder) -> Source:
     with folder.store(must_exist=True) as store:
         measurements = list(store.measurements())
         config = store.read_note("config") or {}
+        told = ImportedKinds.of(store.environments())
     if not measurements:
         raise NothingMeasured(f"{folder.path} holds no measurements yet. Make them with: medn sweep CONFIG")
     target, _ = choose_target(measurements)
@@ -106,6 +125,7 @@ def _read_run(folder: RunFolder) -> Source:
         tuple(probes),
         float(config.get("unstable_above", UNSTABLE_ABOVE)),
         target.definition,
+        told,
     )
 
 
@@ -116,6 +136,7 @@ def _read_parquet(files: Sequence[Path]) -> Source:
 
     rows: dict[str, list[Row]] = {}
     target: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     for file in files:
         try:
             table = pyarrow.parquet.read_table(file)
@@ -125,9 +146,10 @@ def _read_parquet(files: Sequence[Path]) -> Source:
         if b"medn.kind" in notes:  # such as the file of all samples has not
             rows[notes[b"medn.kind"].decode()] = table.to_pylist()
             target = json.loads(notes[b"medn.target"])
+            told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
     if not rows:
         raise UsageError(f"{files[0]} was not written by medn export: it does not say which layer kind it holds")
-    return Source(rows, target=target)
+    return Source(rows, target=target, imported=ImportedKinds.of(told))
 
 
 def kind_table(
@@ -141,7 +163,7 @@ def kind_table(
     """The table of one kind, on one device or on all; the source's own choice of inputs if none is given."""
     if kind not in source.rows:
         raise UsageError(unknown("measured layer kind", kind, source.rows))
-    chosen = choice or source.choice
+    chosen, layer_kind = choice or source.choice, source.layer_kind(kind)
     asked_for = [row for row in source.rows[kind] if device in (None, row["device"])]
     left_out: Counter[str] = Counter()
     good: list[Row] = []
@@ -157,15 +179,15 @@ def kind_table(
         raise NothingMeasured(f"no point of {kind} can be learned from: {reasons or 'none was measured'}")
     good, gaps = _without_gaps(good, left_out)
     columns = {name: _column([row[name] for row in good]) for name in _asked(good) if name not in gaps}
-    inputs = input_columns(kind, columns, chosen, source.probes)
+    inputs = input_columns(layer_kind, columns, chosen, source.probes)
     constants = {name: _scalar(column[0]) for name, column in inputs.items() if (column == column[0]).all()}
     varying = {name: column for name, column in inputs.items() if name not in constants}
     if not varying:
         raise UsageError(f"no input of {kind} varies: {', '.join(inputs) or 'all of them are dropped'}")
     differences = [row["split_half_difference"] for row in good if row["split_half_difference"] is not None]
     return KindTable(
-        kind=kind,
-        table=_table(kind, varying, good),
+        layer_kind=layer_kind,
+        table=_table(layer_kind, source.imported.layer_columns.get(kind, ()), varying, good),
         choice=chosen,
         constants=constants,
         left_out=left_out,
@@ -208,15 +230,17 @@ def _scalar(value: Any) -> Scalar:
     return plain
 
 
-def _table(kind: str, inputs: Mapping[str, NDArray[Any]], rows: Sequence[Row]) -> Table:
+def _table(
+    kind: LayerKind, layer_columns: Sequence[str], inputs: Mapping[str, NDArray[Any]], rows: Sequence[Row]
+) -> Table:
     categories = {
         name: tuple(str(value) for value in np.unique(column))
         for name, column in inputs.items()
         if column.dtype.kind == "U"
     }
     schema = Schema(tuple(inputs), categories)
-    parameters = [parameter.name for parameter in layer_kinds[kind].parameters]
-    groups = [Layer(kind, freeze({name: row[name] for name in parameters if name in row})).key for row in rows]
+    told_by = (*kind.identity, *layer_columns)
+    groups = [Layer(kind.name, freeze({name: row[name] for name in told_by if name in row})).key for row in rows]
     return Table(
         schema,
         as_inputs(inputs, schema),

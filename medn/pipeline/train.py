@@ -156,7 +156,7 @@ def prepare(
                 continue
             names = ("train", "validation", "calibration", "test")
             train, validation, calibration, test = (table.table.take(getattr(parts, name)) for name in names)
-            known = learn_range(train, validation, seed, remainders(kind))
+            known = learn_range(train, validation, seed, remainders(table.layer_kind))
             prepared.setdefault(device or POOLED, {})[kind] = Prepared(
                 table, parts, known, train, validation, calibration, test
             )

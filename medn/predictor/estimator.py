@@ -13,7 +13,6 @@ from medn.core.ranges import Flags, HeldEfficiency, Range, matches_constants
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
 from medn.layer_generators.features import analytic_columns
-from medn.layer_generators.kind import layer_kinds
 from medn.predictor.columns import Column
 from medn.predictor.gradient import input_slopes
 from medn.predictor.prediction import Prediction
@@ -59,7 +58,7 @@ class Estimator:
         latency = entry.latency
         if latency.range is None or latency.form is None or latency.interval is None:
             raise ValueError(f"{entry.kind} lacks its form, range or interval")
-        self.kind = layer_kinds[entry.kind]
+        self.kind = entry.layer_kind
         self.question = Question(self.kind, entry.usual)
         self.range = latency.range
         self.form = latency.form

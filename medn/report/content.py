@@ -124,7 +124,7 @@ def _kind_content(
     found = importances(deployed.predict, prepared.test)
     names = by if by and set(by) <= set(prepared.test.schema.numeric) else None
     if by is None:
-        names = heat_map_names(candidate.kind, prepared.test, found)
+        names = heat_map_names(prepared.source.layer_kind, prepared.test, found)
     # Rows that nothing was learned from or chosen by: the calibration rows only set how wide intervals are.
     unseen = prepared.source.table.take(np.concatenate([prepared.parts.calibration, prepared.parts.test]))
     histories = {name: tuning_history(root, each) for name, each in evaluated.candidates.items()}
@@ -139,7 +139,7 @@ def _kind_content(
         predicted_s=predicted_s,
         importances=found,
         heat=heat_map(unseen, deployed.predict(unseen.inputs), names) if names else None,
-        staircases=staircases(deployed, prepared.source.table),
+        staircases=staircases(deployed, prepared.source),
         reliability=_reliability(deployed, prepared.calibration, prepared.test),
         histories={name: history for name, history in histories.items() if history},
     )

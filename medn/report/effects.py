@@ -13,7 +13,7 @@ from medn.core.ranges import Predict
 from medn.core.table import Array, Table
 from medn.core.units import number_words
 from medn.core.values import CONDITION_COLUMNS
-from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.kind import LayerKind
 
 REPEATS = 2
 MOST_ROWS = 200
@@ -98,9 +98,9 @@ def binned(values: Array, most: int) -> tuple[NDArray[np.int_], tuple[str, ...]]
     return places, labels
 
 
-def heat_map_names(kind: str, table: Table, found: Sequence[Importance]) -> tuple[str, str] | None:
+def heat_map_names(kind: LayerKind, table: Table, found: Sequence[Importance]) -> tuple[str, str] | None:
     """The two numbers of a layer that matter most and do not rise and fall together; None where there are not two."""
-    asked = {parameter.name for parameter in layer_kinds[kind].parameters if parameter.type is int}
+    asked = {parameter.name for parameter in kind.parameters if parameter.type is int}
     asked |= set(CONDITION_COLUMNS)
     numeric = [each.name for each in found if each.name in asked and each.name in table.schema.numeric]
     varying = [name for name in numeric if len(np.unique(table.column(name))) > 1]

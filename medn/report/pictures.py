@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.units import bytes_words, latency_words, number_words, percent
+from medn.layer_generators.kind import LayerKind
 from medn.report.board import Row
 from medn.report.content import KindContent
 from medn.report.drawing import (
@@ -56,7 +57,7 @@ def kind_pictures(kind: KindContent) -> Iterator[Picture]:
     if kind.heat:
         yield _heat(kind.heat, salt)
     for staircase in kind.staircases:
-        yield _staircase(kind.kind, staircase, salt)
+        yield _staircase(kind.source.layer_kind, staircase, salt)
     yield _reliability(kind, salt)
     yield _importance(kind, salt)
     if any(len(history) > 1 for history in kind.histories.values()):
@@ -197,7 +198,7 @@ def _heat(heat: HeatMap, salt: str) -> Picture:
     return picture(f"Error over {heat.names[0]} and {heat.names[1]}", caption, draw, salt)
 
 
-def _staircase(kind: str, staircase: Staircase, salt: str) -> Picture:
+def _staircase(kind: LayerKind, staircase: Staircase, salt: str) -> Picture:
     wide = staircase.values.max() > 4096
 
     def draw(axes: Axes) -> None:

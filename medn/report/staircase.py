@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from medn.core.errors import ConfigError
 from medn.core.table import Array, Table, as_inputs
 from medn.core.values import Condition, Scalar
-from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.candidates import Candidate
+from medn.layer_generators.kind import LayerKind
 from medn.pipeline.inputs import InputChoice, input_columns
+from medn.pipeline.tables import KindTable
 from medn.report.deployed import Deployed
 
 STEPS = 256
@@ -37,25 +37,26 @@ class Staircase:
     """Measured layers that differ little from this one in anything else."""
 
 
-def staircases(deployed: Deployed, table: Table) -> tuple[Staircase, ...]:
+def staircases(deployed: Deployed, source: KindTable) -> tuple[Staircase, ...]:
     """For the sizes whose tiles matter, else for those that vary most; none where the inputs do not tell the layer."""
-    kind = layer_kinds[deployed.candidate.kind]
+    kind, table = source.layer_kind, source.table
     whole = [parameter.name for parameter in kind.parameters if parameter.type is int]
     sizes = [name for name in whole if name in table.schema.names]
     sizes = [name for name in sizes if len(np.unique(table.column(name))) >= FEWEST_VALUES]
     sizes.sort(key=lambda name: (name not in kind.tiled, -float(np.ptp(np.log1p(table.column(name))))))
     place = _typical_place(table)
-    layer = _layer(deployed.candidate, _row(table, place))
+    layer = _layer(kind, deployed.candidate.constants, _row(table, place))
     if layer is None:
         return ()
-    found = (_staircase(deployed, table, place, layer, name) for name in sizes[:MOST])
+    found = (_staircase(deployed, source, place, layer, name) for name in sizes[:MOST])
     return tuple(each for each in found if each)
 
 
 def _staircase(
-    deployed: Deployed, table: Table, place: int, layer: Mapping[str, Scalar], parameter: str
+    deployed: Deployed, source: KindTable, place: int, layer: Mapping[str, Scalar], parameter: str
 ) -> Staircase | None:
-    kind, measured = deployed.candidate.kind, table.column(parameter)
+    kind, table = source.layer_kind, source.table
+    measured = table.column(parameter)
     steps = np.unique(np.round(np.linspace(measured.min(), measured.max(), STEPS + 1))).astype(int)
     values = np.array([value for value in steps if _is_possible(kind, {**layer, parameter: int(value)})])
     if len(values) < FEWEST_VALUES:
@@ -98,19 +99,19 @@ def _row(table: Table, place: int) -> dict[str, Scalar]:
     return {name: categories[name][int(value)] if name in categories else value for name, value in values}
 
 
-def _layer(candidate: Candidate, row: Mapping[str, Scalar]) -> dict[str, Scalar] | None:
+def _layer(kind: LayerKind, constants: Mapping[str, Scalar], row: Mapping[str, Scalar]) -> dict[str, Scalar] | None:
     """The parameters of a row's layer, and its condition; None where a parameter is no input and has no default."""
-    parameters = layer_kinds[candidate.kind].parameters
+    parameters = kind.parameters
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not None}
-    known = {**Condition().values, **defaults, **candidate.constants, **row}
+    known = {**Condition().values, **defaults, **constants, **row}
     types: dict[str, type] = {name: type(value) for name, value in Condition().values.items()}
     types |= {parameter.name: parameter.type for parameter in parameters}
     return {name: types[name](known[name]) for name in types} if types.keys() <= known.keys() else None
 
 
-def _is_possible(kind: str, layer: Mapping[str, Scalar]) -> bool:
+def _is_possible(kind: LayerKind, layer: Mapping[str, Scalar]) -> bool:
     try:
-        layer_kinds[kind].layer(**{parameter.name: layer[parameter.name] for parameter in layer_kinds[kind].parameters})
+        kind.layer(**{parameter.name: layer[parameter.name] for parameter in kind.parameters})
     except ConfigError:
         return False
     return True

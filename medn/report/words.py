@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from medn.core.environment import environment_words
 from medn.core.units import bytes_words, percent
 from medn.core.values import Condition, Scalar
-from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.kind import LayerKind
 from medn.report.content import Content, KindContent
 
 GOOD_ERROR = 0.05
@@ -67,14 +67,15 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def layer_words(kind: str, layer: Mapping[str, Scalar]) -> str:
+def layer_words(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
     """A layer and its condition without what is as usual.
 
-    >>> layer_words("linear", {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
+    >>> from medn.layer_generators.kind import layer_kinds
+    >>> layer_words(layer_kinds["linear"], {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
     'in_features 8, batch_size 1'
     """
     usual = {name: value for name, value in Condition().values.items() if name != "batch_size"}
-    usual |= {each.name: each.default for each in layer_kinds[kind].parameters if each.default is not None}
+    usual |= {each.name: each.default for each in kind.parameters if each.default is not None}
     return ", ".join(f"{name} {value}" for name, value in layer.items() if usual.get(name) != value)
 
 

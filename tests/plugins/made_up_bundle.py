@@ -79,7 +79,7 @@ def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KIN
             train, validation, calibration, test = (
                 made.table.take(getattr(parts, name)) for name in ("train", "validation", "calibration", "test")
             )
-            known = learn_range(train, validation, 0, remainders(kind))
+            known = learn_range(train, validation, 0, remainders(made.layer_kind))
             exported = FORMS[form](train)
             spread = fit_spread(
                 exported.predict(validation.inputs), validation.latency_s, known.distance(validation.inputs)

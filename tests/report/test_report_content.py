@@ -13,6 +13,7 @@ import pytest
 from medn.core.errors import StoreError, UsageError
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
+from medn.layer_generators.kind import layer_kinds
 from medn.report.content import Content, KindContent, gather
 from medn.report.effects import Importance, binned, heat_map, heat_map_names, importances
 
@@ -83,8 +84,8 @@ def test_parameters_that_rise_together_are_not_both_shown() -> None:
     sizes = np.arange(50.0)
     table = table_of({"in_features": sizes, "out_features": 2 * sizes, "rows": sizes % 7, "flops": sizes}, sizes + 1)
     found = [Importance(name, growth) for name, growth in (("flops", 9.0), ("in_features", 3.0), ("out_features", 2.0))]
-    assert heat_map_names("linear", table, [*found, Importance("rows", 1.0)]) == ("in_features", "rows")
-    assert heat_map_names("linear", table, found) is None
+    assert heat_map_names(layer_kinds["linear"], table, [*found, Importance("rows", 1.0)]) == ("in_features", "rows")
+    assert heat_map_names(layer_kinds["linear"], table, found) is None
 
 
 def test_staircases_go_through_what_was_measured(linear: KindContent) -> None:
