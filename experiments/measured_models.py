@@ -1,50 +1,167 @@
-"""Whole networks timed on a backend: real architectures with random weights, batch size 1, one thread."""
+"""Whole networks timed on a backend: real architectures with random weights, one thread, at several batch sizes.
+
+    python -m experiments.measured_models --backend torch --passes 2 --out results
+
+Every visit is kept in OUT/whole_models/measured.json as soon as its round is over; the same command goes on from there,
+and more passes add visits at other times of the day.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.real_models import image_model, language_model
+from experiments.script import end_with
+from medn.core.errors import MednError, UsageError, unknown
 from medn.model.measuring import Measured, Timeable, measure_models, plain, usable_backend
 
-IMAGE_NAMES = (
-    *("resnet18", "resnet50", "mobilenetv2_100", "mobilenetv3_large_100", "efficientnet_b0", "regnety_016"),
-    *("densenet121", "convnext_atto", "vit_small_patch16_224", "mixer_s16_224", "hgnet_tiny", "poolformer_s12"),
-    *("repvgg_b0", "ghostnet_100", "swin_tiny_patch4_window7_224"),
+TEACHING = (
+    *("resnet18", "mobilenetv3_large_100", "efficientnet_b0", "densenet121", "convnext_atto"),
+    *("vit_small_patch16_224", "poolformer_s12", "ghostnet_100", "bert"),
 )
-_SMALL_BERT = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048}
+"""The networks from which is learned how layers run among one another."""
+
+UNSEEN = (
+    *("vgg11", "resnet34", "seresnext26d_32x4d", "mnasnet_100", "mobilenetv4_conv_small", "efficientnet_lite0"),
+    *("regnetx_008", "dla34", "inception_v3", "ese_vovnet19b_dw", "dpn68", "rexnet_100", "lcnet_100"),
+    *("deit_tiny_patch16_224", "resmlp_12_224", "levit_128s", "mobilevitv2_050", "edgenext_x_small"),
+    *("llama", "t5", "bart"),
+)
+"""Named before any of them was timed or predicted: nothing is learned from these."""
+
+BATCH_SIZES = (1, 4, 16)
+
+_NO_CACHE = {"vocab_size": 8192, "use_cache": False}
+_BART = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 8, "decoder_attention_heads": 8}
 LANGUAGE_SETTINGS: dict[str, dict[str, Any]] = {
-    "bert": {**_SMALL_BERT, "vocab_size": 8192},
-    "distilbert": {"n_layers": 3, "vocab_size": 8192},
-    "gpt2": {"n_layer": 4, "vocab_size": 8192, "use_cache": False, "bos_token_id": 0, "eos_token_id": 0},
+    "bert": {
+        **{"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048},
+        "vocab_size": 8192,
+    },
+    "llama": {
+        **{"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 4, "num_attention_heads": 8},
+        **{"num_key_value_heads": 4, **_NO_CACHE},
+    },
+    "t5": {"num_layers": 3, "num_decoder_layers": 3, **_NO_CACHE},
+    "bart": {"d_model": 512, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, **_BART, **_NO_CACHE},
 }
-MODELS = (*IMAGE_NAMES, *LANGUAGE_SETTINGS)
-"""Fifteen networks of timm and three of transformers, these smaller than by default."""
+"""Networks of transformers, smaller than by default; all others are of timm."""
+
+AT_ONCE = 6
+"""Networks that are ready to be timed at the same time, in turns: more would fill the memory."""
 
 
-def make(name: str) -> Timeable:
-    """A network with weights drawn from seed 0."""
+class Case(NamedTuple):
+    """A network at a batch size."""
+
+    network: str
+    batch_size: int
+
+    def __str__(self) -> str:
+        return f"{self.network}@{self.batch_size}"
+
+
+def make(case: Case) -> Timeable:
+    """A network with weights drawn from seed 0, and inputs."""
     import torch
 
     torch.manual_seed(0)
-    if name in LANGUAGE_SETTINGS:
-        return plain(*language_model(name, with_data=True, **LANGUAGE_SETTINGS[name]))
-    return plain(*image_model(name, with_data=True))
+    name, batch_size = case
+    if name not in LANGUAGE_SETTINGS:
+        return plain(*image_model(name, batch_size, with_data=True))
+    model, inputs = language_model(name, with_data=True, **LANGUAGE_SETTINGS[name])
+    return plain(model, {key: each.repeat(batch_size, *[1] * (each.ndim - 1)) for key, each in inputs.items()})
 
 
-def measured_once(file: Path, backend: str, names: Iterable[str], tell: Callable[[str], None]) -> dict[str, Measured]:
-    """What a file keeps of earlier measurements on a backend; what it lacks is measured and added."""
-    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    found = {name: Measured(**written) for name, written in kept.get(backend, {}).items()}
-    missing = {name: partial(make, name) for name in names if name not in found}
-    if missing:
-        found |= measure_models(usable_backend(backend), missing, tell=tell)
-        kept[backend] = {name: asdict(each) for name, each in found.items()}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    return {name: found[name] for name in names}
+def check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in (*TEACHING, *UNSEEN):
+            raise UsageError(unknown("model", name, (*TEACHING, *UNSEEN)))
+
+
+class Kept:
+    """A file with the visits to every case on every backend, and why some cannot be visited."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._written: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    def found(self, backend: str, case: Case) -> Measured | str | None:
+        """What was measured, or why nothing can be; None if that was not tried."""
+        written = self._written.get(backend, {}).get(str(case))
+        return Measured(tuple(written)) if isinstance(written, list) else written
+
+    def add(self, backend: str, case: Case, found: Measured | str) -> None:
+        before = self.found(backend, case)
+        visits = before.visits if isinstance(before, Measured) else ()
+        written = [*visits, *found.visits] if isinstance(found, Measured) else found
+        self._written.setdefault(backend, {})[str(case)] = written
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        partial_file = self.file.with_suffix(".partial")
+        partial_file.write_text(json.dumps(self._written, indent=1) + "\n", encoding="utf-8")
+        partial_file.replace(self.file)
+
+
+def measured_once(
+    kept: Kept, backend: str, cases: Sequence[Case], tell: Callable[[str], None], passes: int = 1
+) -> dict[Case, Measured]:
+    """What was measured before on a backend; what lacks is measured and kept. Cases that it cannot run are told."""
+    for number in range(1, passes + 1):
+        missing = [case for case in cases if _lacks(kept.found(backend, case), number)]
+        for start in range(0, len(missing), AT_ONCE):
+            tell(f"{backend}: pass {number}, {len(missing) - start} to go")
+            for case, found in _measured(backend, missing[start : start + AT_ONCE], tell):
+                kept.add(backend, case, found)
+    results = {case: kept.found(backend, case) for case in cases}
+    for case, reason in results.items():
+        if isinstance(reason, str):
+            tell(f"{backend}: {case} is left out: {reason}")
+    return {case: found for case, found in results.items() if isinstance(found, Measured)}
+
+
+def _lacks(found: Measured | str | None, number: int) -> bool:
+    from medn.model.measuring import ROUNDS
+
+    return found is None or (isinstance(found, Measured) and len(found.visits) < number * ROUNDS)
+
+
+def _measured(backend: str, cases: Sequence[Case], tell: Callable[[str], None]) -> Iterator[tuple[Case, Measured | str]]:
+    """In turns; if one of them cannot be run, each by itself."""
+    try:
+        by_name = measure_models(usable_backend(backend), {str(case): partial(make, case) for case in cases}, tell=tell)
+    except MednError as error:
+        if len(cases) == 1:
+            yield cases[0], str(error)
+            return
+        for case in cases:
+            yield from _measured(backend, [case], tell)
+        return
+    for case in cases:
+        yield case, by_name[str(case)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", action="append", required=True, help="repeat it for several")
+    parser.add_argument("--models", nargs="+", default=[*TEACHING, *UNSEEN], metavar="NAME")
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args(arguments)
+    check_names(options.models)
+    kept = Kept(options.out / "whole_models" / "measured.json")
+    cases = [Case(name, batch_size) for batch_size in options.batch_sizes for name in options.models]
+    for number in range(1, options.passes + 1):
+        for backend in options.backend:
+            measured_once(kept, backend, cases, lambda text: print(text, file=sys.stderr, flush=True), number)
+    return 0
+
+
+if __name__ == "__main__":
+    end_with(main)

@@ -27,10 +27,18 @@ Timeable = tuple["torch.nn.Module", tuple["torch.Tensor", ...]]
 
 @dataclass(frozen=True)
 class Measured:
-    seconds: float
-    """The lowest, as for layers of an idle machine: whatever disturbs only ever adds."""
-    spread: float
-    """How much longer the rounds took in the middle, relative to the seconds."""
+    visits: tuple[float, ...]
+    """The shortest run of each round, in seconds."""
+
+    @property
+    def seconds(self) -> float:
+        """The lowest, as for layers of an idle machine: whatever disturbs only ever adds."""
+        return min(self.visits)
+
+    @property
+    def spread(self) -> float:
+        """How much longer the rounds took in the middle, relative to the seconds."""
+        return statistics.median(self.visits) / self.seconds - 1
 
 
 def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
@@ -95,7 +103,7 @@ def measure_models(
             with runner.context():
                 found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
             visits[name].append(float(found.wall_s.min()))
-    return {name: Measured(min(each), statistics.median(each) / min(each) - 1) for name, each in visits.items()}
+    return {name: Measured(tuple(each)) for name, each in visits.items()}
 
 
 def _prepared(name: str, workload: Workload, backend: Backend) -> Runner:
