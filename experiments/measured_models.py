@@ -14,12 +14,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.real_models import image_model, language_model
+from experiments.real_models import Inputs, image_model, language_model
 from experiments.script import end_with
 from medn.core.errors import MednError, UsageError, unknown
 from medn.model.measuring import Measured, Timeable, measure_models, plain, usable_backend
+
+if TYPE_CHECKING:
+    import torch
 
 TEACHING = (
     *("resnet18", "mobilenetv3_large_100", "efficientnet_b0", "densenet121", "convnext_atto"),
@@ -68,15 +71,20 @@ class Case(NamedTuple):
 
 
 def make(case: Case) -> Timeable:
-    """A network with weights drawn from seed 0, and inputs."""
+    """A network with weights drawn from seed 0, and inputs: something to be timed."""
     import torch
 
     torch.manual_seed(0)
+    return plain(*shapes(case, with_data=True))
+
+
+def shapes(case: Case, with_data: bool = False) -> tuple[torch.nn.Module, Inputs]:
+    """The same without data, unless that is wanted: something to be captured."""
     name, batch_size = case
     if name not in LANGUAGE_SETTINGS:
-        return plain(*image_model(name, batch_size, with_data=True))
-    model, inputs = language_model(name, with_data=True, **LANGUAGE_SETTINGS[name])
-    return plain(model, {key: each.repeat(batch_size, *[1] * (each.ndim - 1)) for key, each in inputs.items()})
+        return image_model(name, batch_size, with_data)
+    model, inputs = language_model(name, with_data, **LANGUAGE_SETTINGS[name])
+    return model, {key: each.repeat(batch_size, *[1] * (each.ndim - 1)) for key, each in inputs.items()}
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -131,7 +139,9 @@ def _lacks(found: Measured | str | None, number: int) -> bool:
     return found is None or (isinstance(found, Measured) and len(found.visits) < number * ROUNDS)
 
 
-def _measured(backend: str, cases: Sequence[Case], tell: Callable[[str], None]) -> Iterator[tuple[Case, Measured | str]]:
+def _measured(
+    backend: str, cases: Sequence[Case], tell: Callable[[str], None]
+) -> Iterator[tuple[Case, Measured | str]]:
     """In turns; if one of them cannot be run, each by itself."""
     try:
         by_name = measure_models(usable_backend(backend), {str(case): partial(make, case) for case in cases}, tell=tell)

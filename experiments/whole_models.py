@@ -5,30 +5,41 @@
     medn select runs/whole-models
     python -m experiments.whole_models --bundle runs/whole-models/whole-models.medn --out results
 
-How layers run among one another is learned from measured networks too. Each network is predicted with what all the
-others but not itself taught. Measurements are kept in OUT/whole_models/measured.json; delete it to measure again.
+How layers run among one another is learned from measured networks too: from those of one list, at every batch size. The
+networks of the other list are only predicted. Each that teaches is also predicted with what the others but not itself
+taught. Measurements are kept in OUT/whole_models/measured.json (`experiments.measured_models`).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.measured_models import MODELS, Measured, make, measured_once
+from experiments.measured_models import (
+    BATCH_SIZES,
+    TEACHING,
+    UNSEEN,
+    Case,
+    Kept,
+    check_names,
+    measured_once,
+    shapes,
+)
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.bundle.bundle import read_bundle
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
-from medn.core.errors import UsageError, unknown
+from medn.core.errors import UsageError
 from medn.fusion.rulebook import rules_for
-from medn.model.placement import BOUNDS, CONVERTED, HOT, Placement, Unknown, fit_placement, taught_by_others
+from medn.model.measuring import Measured
+from medn.model.placement import BOUNDS, CONVERTED, FEWEST, HOT, Placement, Unknown, fit_placement, taught_by_others
 from medn.model.prediction import ModelPrediction
 from medn.model.prepared import PreparedModel
 from medn.predictor.predictor import Predictor
@@ -44,7 +55,7 @@ class Way:
     fused: bool = True
     placement: Placement = HOT
     unknowns: tuple[Unknown, ...] = ()
-    """What is learned from the other networks."""
+    """What is learned from networks."""
 
 
 ALL_LEARNED = Way("all of it", unknowns=tuple(BOUNDS))
@@ -60,136 +71,213 @@ WAYS = (
     ALL_LEARNED,
 )
 
+TAUGHT, NEW, OTHER_BATCH = "teaches, left out", "unseen", "unseen, only batch size 1 teaches"
 
-def predict(predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], way: Way) -> list[ModelPrediction]:
-    """Each network, with a placement learned from the others where the way learns anything."""
-    if not way.unknowns:
-        return [prepared.predict(placement=way.placement) for prepared, _ in measured]
-    placements = taught_by_others(predictor, measured, way.unknowns)
-    return [prepared.predict(placement=each) for (prepared, _), each in zip(measured, placements, strict=True)]
+Found = dict[Case, ModelPrediction]
 
 
-def way_row(
-    backend: str, way: Way, found: Mapping[str, ModelPrediction], seconds: Mapping[str, float]
-) -> dict[str, Any]:
+class Networks:
+    """Networks on one device: measured, and ready to be predicted."""
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        captured: Mapping[Case, CapturedModel],
+        measured: Mapping[Case, Measured],
+        teaching: Sequence[str],
+    ) -> None:
+        self.predictor = predictor
+        self.backend = predictor.bundle.backend(predictor.device)
+        self.measured = measured
+        self.teachers = [case for case in measured if case.network in teaching]
+        self.unseen = [case for case in measured if case.network not in teaching]
+        self._prepared = {
+            fused: {case: PreparedModel(predictor, captured[case], fused) for case in measured}
+            for fused in (False, True)
+        }
+
+    def taught(self, way: Way, cases: Sequence[Case]) -> Placement:
+        """What some cases teach."""
+        if not way.unknowns:
+            return way.placement
+        names = [case.network for case in cases]
+        return fit_placement(self.predictor, self._lessons(way, cases), None, way.unknowns, names)
+
+    def left_out(self, way: Way) -> Found:
+        """Each network that teaches, with what the other networks teach."""
+        if not way.unknowns:
+            return self.predicted(way, way.placement, self.teachers)
+        names = [case.network for case in self.teachers]
+        placements = taught_by_others(self.predictor, self._lessons(way, self.teachers), way.unknowns, names)
+        return {
+            case: self._prepared[way.fused][case].predict(placement=each)
+            for case, each in zip(self.teachers, placements, strict=True)
+        }
+
+    def predicted(self, way: Way, placement: Placement, cases: Sequence[Case]) -> Found:
+        return {case: self._prepared[way.fused][case].predict(placement=placement) for case in cases}
+
+    def _lessons(self, way: Way, cases: Sequence[Case]) -> list[tuple[PreparedModel, float]]:
+        return [(self._prepared[way.fused][case], self.measured[case].seconds) for case in cases]
+
+    def ways(self) -> list[Way]:
+        """Without a difference between fused and not there are fewer."""
+        return [way for way in WAYS if rules_for(self.backend) is not None or way.unknowns or way is ALONE]
+
+
+def network_rows(networks: Networks, which: str, found: Found) -> Iterator[dict[str, Any]]:
+    """A network a row: measured, its layers alone, and all of it."""
+    alone = networks.predicted(ALONE, ALONE.placement, list(found))
+    for case, each in found.items():
+        measured = networks.measured[case]
+        yield {
+            "backend": networks.backend,
+            "set": which,
+            "network": case.network,
+            "batch size": case.batch_size,
+            "layers": len(alone[case].layers),
+            "as run": len(each.layers),
+            "measured ms": 1e3 * measured.seconds,
+            "spread": measured.spread,
+            "layers alone ms": 1e3 * alone[case].latency_s,
+            "predicted ms": 1e3 * each.latency_s,
+            "error": each.latency_s / measured.seconds - 1,
+            "low ms": 1e3 * each.low_s,
+            "high ms": 1e3 * each.high_s,
+            "within": bool(each.low_s <= measured.seconds <= each.high_s),
+            "half width": (each.high_s - each.low_s) / 2 / each.latency_s,
+            "estimated share": each.unknown_share,
+            "outside share": each.outside_share,
+            "streaming share": each.streaming_share,
+        }
+
+
+def summary_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """How far off each set is at each batch size."""
+    for key in dict.fromkeys((row["backend"], row["set"], row["batch size"]) for row in rows):
+        chosen = [row for row in rows if (row["backend"], row["set"], row["batch size"]) == key]
+        worst = max(chosen, key=lambda row: abs(row["error"]))
+        errors = [abs(row["error"]) for row in chosen]
+        yield {
+            **dict(zip(("backend", "set", "batch size"), key, strict=True)),
+            "networks": len(chosen),
+            "mean error": float(np.mean(errors)),
+            "median": float(np.median(errors)),
+            "worst": f"{worst['error']:+.1%} ({worst['network']})",
+            "within": sum(row["within"] for row in chosen),
+            "mean half width": float(np.mean([row["half width"] for row in chosen])),
+            "median spread": float(np.median([row["spread"] for row in chosen])),
+        }
+
+
+def way_row(networks: Networks, way: Way, left_out: Found, unseen: Found) -> dict[str, Any]:
     """How far off one way is."""
-    shares = {name: each.latency_s / seconds[name] for name, each in found.items()}
-    worst = max(shares, key=lambda name: abs(shares[name] - 1))
-    return {
-        "backend": backend,
-        "layers added up": way.name,
-        "mean error": float(np.mean([abs(share - 1) for share in shares.values()])),
-        "worst": f"{shares[worst] - 1:+.1%} ({worst})",
-        "mean of predicted / measured": float(np.mean(list(shares.values()))),
-    }
+    row: dict[str, Any] = {"backend": networks.backend, "layers added up": way.name}
+    for which, found in ((TAUGHT, left_out), (NEW, unseen)):
+        errors = {case: each.latency_s / networks.measured[case].seconds - 1 for case, each in found.items()}
+        if errors:
+            worst = max(errors, key=lambda case: abs(errors[case]))
+            row[f"{which}: mean error"] = float(np.mean(np.abs(list(errors.values()))))
+            row[f"{which}: worst"] = f"{errors[worst]:+.1%} ({worst})"
+    return row
 
 
-def network_row(
-    backend: str, name: str, measured: Measured, alone: ModelPrediction, found: ModelPrediction
-) -> dict[str, Any]:
-    """A network: measured, its layers alone, and all of it."""
-    return {
-        "backend": backend,
-        "network": name,
-        "layers": len(alone.layers),
-        "as run": len(found.layers),
-        "measured ms": 1e3 * measured.seconds,
-        "spread": measured.spread,
-        "layers alone ms": 1e3 * alone.latency_s,
-        "predicted ms": 1e3 * found.latency_s,
-        "error": found.latency_s / measured.seconds - 1,
-        "low ms": 1e3 * found.low_s,
-        "high ms": 1e3 * found.high_s,
-        "estimated share": found.unknown_share,
-        "outside share": found.outside_share,
-    }
-
-
-def compare(
-    predictor: Predictor, models: Mapping[str, CapturedModel], measured: Mapping[str, Measured]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Placement]:
-    """Rows by network, rows by way of adding layers up, and the placement that all networks together teach."""
-    backend = predictor.bundle.backend(predictor.device)
-    seconds = {name: each.seconds for name, each in measured.items()}
-    known = {
-        fused: [(PreparedModel(predictor, model, fused), seconds[name]) for name, model in models.items()]
-        for fused in (False, True)
-    }
-    fuses = rules_for(backend) is not None
-    found = {}
-    for way in [way for way in WAYS if fuses or way.unknowns or way is ALONE]:
-        print(f"{backend}: {way.name}", file=sys.stderr)
-        found[way] = dict(zip(models, predict(predictor, known[way.fused], way), strict=True))
-    networks = [
-        network_row(backend, name, measured[name], found[ALONE][name], found[ALL_LEARNED][name]) for name in models
-    ]
-    ways = [way_row(backend, way, each, seconds) for way, each in found.items()]
-    return networks, ways, fit_placement(predictor, known[True])
+def compare(networks: Networks) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Placement]:
+    """Rows by network, rows by way of adding layers up, and the placement that all who teach together teach."""
+    rows, ways = [], []
+    for way in networks.ways():
+        print(f"{networks.backend}: {way.name}", file=sys.stderr, flush=True)
+        placement = networks.taught(way, networks.teachers)
+        left_out, unseen = networks.left_out(way), networks.predicted(way, placement, networks.unseen)
+        ways.append(way_row(networks, way, left_out, unseen))
+        if way is ALL_LEARNED:
+            rows += [*network_rows(networks, NEW, unseen), *network_rows(networks, TAUGHT, left_out)]
+    smallest = min(case.batch_size for case in networks.teachers)
+    small = [case for case in networks.teachers if case.batch_size == smallest]
+    beyond = [case for case in networks.unseen if case.batch_size > smallest]
+    narrow = networks.taught(ALL_LEARNED, small)
+    rows += network_rows(networks, OTHER_BATCH, networks.predicted(ALL_LEARNED, narrow, beyond))
+    return rows, ways, networks.taught(ALL_LEARNED, networks.teachers)
 
 
 def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """A column for each backend: what layers alone say, and what is predicted, as shares of what was measured."""
+    """A column for each backend, a colour for each batch size: predictions as shares of what was measured."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    by_backend: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_backend.setdefault(row["backend"], []).append(row)
-    size = (2 + 3.2 * len(by_backend), 5.5)
-    figure, axes = plt.subplots(1, len(by_backend), figsize=size, sharey=True, squeeze=False, layout="constrained")
-    for axis, (backend, chosen) in zip(axes[0], by_backend.items(), strict=True):
-        names, measured = [row["network"] for row in chosen], np.array([row["measured ms"] for row in chosen])
-        low, middle, high = (
-            np.array([row[name] for row in chosen]) / measured for name in ("low ms", "predicted ms", "high ms")
-        )
-        alone = np.array([row["layers alone ms"] for row in chosen]) / measured
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    sizes = sorted({row["batch size"] for row in rows})
+    names = list(dict.fromkeys(row["network"] for row in rows))
+    figure, axes = plt.subplots(
+        1,
+        len(backends),
+        figsize=(2.5 + 3.6 * len(backends), 1.5 + 0.34 * len(names)),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for axis, backend in zip(axes[0], backends, strict=True):
         axis.axvline(1, color="black", linewidth=0.8)
-        axis.plot(alone, names, "x", color="tab:gray", label="every layer alone")
-        axis.errorbar(middle, names, xerr=[middle - low, high - middle], fmt="o", elinewidth=1, label="predicted")
-        axis.set(title=backend, xlabel="share of the measured time", xlim=(0, None))
+        for number, size in enumerate(sizes):
+            chosen = [row for row in rows if row["backend"] == backend and row["batch size"] == size]
+            places = np.array([names.index(row["network"]) for row in chosen]) + 0.25 * (number - (len(sizes) - 1) / 2)
+            measured = np.array([row["measured ms"] for row in chosen])
+            low, middle, high = (
+                np.array([row[name] for row in chosen]) / measured for name in ("low ms", "predicted ms", "high ms")
+            )
+            colour = f"C{number}"
+            alone = np.array([row["layers alone ms"] for row in chosen]) / measured
+            axis.plot(alone, places, "x", color=colour, alpha=0.4, markersize=4)
+            error = [middle - low, high - middle]
+            label = f"batch size {size}"
+            axis.errorbar(middle, places, xerr=error, fmt="o", markersize=3, elinewidth=1, color=colour, label=label)
+        axis.set(title=backend, xlabel="share of the measured time", xlim=(0, 2), yticks=range(len(names)))
+        axis.set_yticklabels(names)
         axis.grid(alpha=0.3)
     axes[0][0].invert_yaxis()
-    axes[0][0].legend(loc="lower left")
+    axes[0][0].legend(loc="lower left", fontsize=8)
     figure.savefig(path, dpi=130)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundle", type=Path, action="append", required=True, help="repeat it for several bundles")
-    parser.add_argument("--models", nargs="+", default=list(MODELS), metavar="NAME")
+    parser.add_argument("--teaching", nargs="+", default=list(TEACHING), metavar="NAME")
+    parser.add_argument("--unseen", nargs="+", default=list(UNSEEN), metavar="NAME")
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
-    for name in options.models:
-        if name not in MODELS:
-            raise UsageError(unknown("model", name, MODELS))
-    if len(options.models) < 2:
-        raise UsageError("--models: name at least 2, as each is predicted with what the others teach")
+    names = [*options.teaching, *options.unseen]
+    check_names(names)
+    if len(set(options.teaching)) <= FEWEST:
+        raise UsageError(f"--teaching: name more than {FEWEST}, as each is predicted with what the others teach")
+    if both := set(options.teaching) & set(options.unseen):
+        raise UsageError(f"--unseen: {', '.join(sorted(both))} must not teach as well")
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    networks, ways, placements = [], [], {}
-    models = {}
-    for name in options.models:
-        tell(f"capturing {name}")
-        models[name] = capture(*make(name))
+    cases = [Case(name, batch_size) for batch_size in options.batch_sizes for name in names]
+    tell(f"capturing {len(cases)} models")
+    captured = {case: capture(*shapes(case)) for case in cases}
+    kept = Kept(options.out / "whole_models" / "measured.json")
+    rows, ways, placements = [], [], {}
     for bundle in map(read_bundle, options.bundle):
         for device in bundle.devices:
-            backend = bundle.backend(device)
-            measured = measured_once(options.out / "whole_models" / "measured.json", backend, options.models, tell)
-            rows, by_way, placement = compare(Predictor(bundle, device), models, measured)
-            networks, ways = networks + rows, ways + by_way
-            within = sum(row["low ms"] <= row["measured ms"] <= row["high ms"] for row in rows)
-            tell(f"{backend}: {within} of {len(rows)} networks within their intervals")
-            placement.save(options.out / "whole_models" / f"placement-{backend}.json")
-            placements[backend] = asdict(placement)
-    about = {"batch size": 1, "threads": 1, "networks": len(models), "placements": placements}
-    write_tables(options.out, "whole_models", networks, about)
-    write_tables(options.out, "whole_models_ways", ways, about)
-    draw(networks, options.out / "whole_models.png")
-    print(markdown_table(networks), markdown_table(ways), sep="\n\n")
+            measured = measured_once(kept, bundle.backend(device), cases, tell)
+            networks = Networks(Predictor(bundle, device), captured, measured, options.teaching)
+            more_rows, more_ways, placement = compare(networks)
+            rows, ways = rows + more_rows, ways + more_ways
+            placement.save(options.out / "whole_models" / f"placement-{networks.backend}.json")
+            placements[networks.backend] = asdict(placement)
+    about = {"threads": 1, "teaching": options.teaching, "unseen": options.unseen, "placements": placements}
+    summary = list(summary_rows(rows))
+    for name, table in (("whole_models", rows), ("whole_models_summary", summary), ("whole_models_ways", ways)):
+        write_tables(options.out, name, table, about)
+    draw([row for row in rows if row["set"] == NEW], options.out / "whole_models.png")
+    print(markdown_table(summary), markdown_table(ways), sep="\n\n")
     return 0
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_declared, check_form, check_usual
+from medn.bundle.checks import check_candidate, check_declared, check_form, check_rates, check_usual
 from medn.core.errors import MednError
 from medn.core.quantities import FURTHER
 from medn.core.values import Scalar
@@ -68,6 +68,8 @@ class Bundle:
     made_by: str = __version__
     backends: Mapping[str, str] = field(default_factory=dict)
     """What drives each device, where that is not its name."""
+    streaming: Mapping[str, float] = field(default_factory=dict)
+    """The most bytes per second that a measured layer read from memory, by device."""
 
     def backend(self, device: str) -> str:
         return self.backends.get(device, device)
@@ -115,6 +117,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         "name": bundle.name,
         "environments": plain(bundle.environments),
         "backends": dict(bundle.backends),
+        "streaming": dict(bundle.streaming),
         "entries": entries,
     }
     write_archive(path, manifest, parts)
@@ -144,6 +147,7 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             dict(manifest["environments"]),
             str(manifest["medn"]),
             {str(device): str(backend) for device, backend in manifest.get("backends", {}).items()},
+            check_rates(manifest.get("streaming", {})),
         )
         if not bundle.entries or len({(entry.device, entry.kind) for entry in bundle.entries}) < len(bundle.entries):
             raise ValueError("it needs entries, one for each device and layer kind")

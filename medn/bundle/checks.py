@@ -22,6 +22,9 @@ from medn.regressors.forms.network import NetworkForm
 from medn.regressors.forms.trees import Trees
 from medn.regressors.forms.weighted_sum import WeightedSum
 
+FASTEST = 1e18
+"""Bytes per second that no memory reaches."""
+
 
 def check_candidate(candidate: Candidate) -> None:
     if not (candidate.form and candidate.schema and candidate.range and candidate.interval):
@@ -31,6 +34,14 @@ def check_candidate(candidate: Candidate) -> None:
     _check_range(candidate.range, candidate.schema)
     _check_interval(candidate.interval)
     check_form(candidate.form, candidate.range.low)
+
+
+def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
+    """Bytes per second by device."""
+    for device, rate in written.items():
+        if type(rate) not in (int, float) or not 0 < rate < FASTEST:
+            raise ValueError(f"the rate at which {device} reads is no number above 0")
+    return {str(device): float(rate) for device, rate in written.items()}
 
 
 def _check_facts(candidate: Candidate) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.capture.values import CapturedLayer, CapturedModel
+from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.core.values import ELEMENT_BYTES, Layer, Scalar
+from medn.devices.cache import largest_cache_bytes
 from medn.model.repeated import Repeated
 from medn.model.schedule import batch_factors, peak_activation_bytes
 from medn.predictor.estimator import Estimates, Estimator
@@ -51,27 +54,49 @@ class Group:
     rows: Repeated
     places: NDArray[np.int_]
     """Where they stand among all questions."""
+    floor_s: Array
+    """What reading from memory takes at least, where a layer reads more than the caches hold."""
 
     @property
     def estimator(self) -> Estimator:
         return self.rows.estimator
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states of the cache that were measured, if several were."""
+        return tuple(self.estimator.range.schema.categories.get("cache", ()))
+
+    @property
+    def alone(self) -> str:
+        """The state in which a layer takes least."""
+        return "inside" if "inside" in self.states else "hot"
+
     def estimate(self, conditions: Mapping[str, Scalar], placement: Placement, cold_share: float) -> Estimates:
         """As among other layers: what they take alone, and what placement and a share of a cold cache add to it."""
-        states = self.estimator.range.schema.categories.get("cache", ())
-        alone = self._found("inside" if "inside" in states else "hot", conditions, states)
+        alone = self._found(self.alone, conditions)
         latency_s = placement.stretch * alone.latency_s
         for share, (low, high) in ((placement.conversion_share, CONVERTING), (cold_share, COOLING)):
-            if share and {low, high} <= set(states):
-                less, more = (self._found(state, conditions, states).latency_s for state in (low, high))
+            if share and {low, high} <= set(self.states):
+                less, more = (self._found(state, conditions).latency_s for state in (low, high))
                 latency_s = latency_s + share * np.maximum(more - less, 0)
         longer = latency_s / alone.latency_s
         further = {name: values * longer for name, values in alone.further.items()}
         return Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
 
-    def _found(self, state: str, conditions: Mapping[str, Scalar], states: Collection[str]) -> Estimates:
-        """With the cache in a state, for kinds that were measured in several."""
-        return self.rows.under({**conditions, "cache": state} if states else conditions)
+    def streams(self, conditions: Mapping[str, Scalar]) -> Flags:
+        """Which layers take as long as memory does: other layers would have them take less."""
+        return np.asarray(self._learned(self.alone, conditions).latency_s < self.floor_s)
+
+    def _found(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
+        """With the cache in a state, and never faster than memory."""
+        found = self._learned(state, conditions)
+        longer = np.maximum(self.floor_s / found.latency_s, 1.0)
+        return found._replace(
+            latency_s=found.latency_s * longer, low_s=found.low_s * longer, high_s=found.high_s * longer
+        )
+
+    def _learned(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
+        return self.rows.under({**conditions, "cache": state} if self.states else conditions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +133,7 @@ def ask(predictor: Predictor, model: CapturedModel, batch_size: int) -> Asked:
         else:
             by_kind.setdefault(question.layer.kind, []).append((place, question))
     return Asked(
-        groups=tuple(_group(predictor.estimator(kind), questions) for kind, questions in by_kind.items()),
+        groups=tuple(_group(predictor, kind, questions) for kind, questions in by_kind.items()),
         works=np.array([work for _, work in works], dtype=np.float64).reshape(-1, 2),
         work_places=np.array([place for place, _ in works], dtype=np.int_),
         question_of=np.array(question_of, dtype=np.int_),
@@ -127,8 +152,12 @@ def _question(captured: CapturedLayer, factor: float, kinds: Collection[str]) ->
     return Work(fixed + (captured.moved_bytes - fixed) * factor, captured.flops * factor)
 
 
-def _group(estimator: Estimator, questions: Sequence[tuple[int, Question]]) -> Group:
+def _group(predictor: Predictor, kind: str, questions: Sequence[tuple[int, Question]]) -> Group:
+    estimator = predictor.estimator(kind)
     rows = [{**each.layer.values, "batch_size": each.batch_size, "dtype": each.dtype} for _, each in questions]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    repeated = Repeated(estimator, estimator.prepare(columns, len(rows)), FURTHER)
-    return Group(repeated, np.array([place for place, _ in questions]))
+    prepared = estimator.prepare(columns, len(rows))
+    bundle = predictor.bundle
+    from_memory = np.asarray(prepared.columns["bytes_read"]) - largest_cache_bytes(bundle.environments)
+    floor_s = np.maximum(from_memory, 0.0) / bundle.streaming.get(predictor.device, math.inf)
+    return Group(Repeated(estimator, prepared, FURTHER), np.array([place for place, _ in questions]), floor_s)

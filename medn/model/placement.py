@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,19 +16,18 @@ import numpy as np
 
 from medn.capture.values import CapturedModel
 from medn.core.errors import StoreError, UsageError
-from medn.core.table import Array
 from medn.devices.cache import DEFAULT_CACHE_BYTES
 
 if TYPE_CHECKING:
     from medn.model.prepared import PreparedModel
     from medn.predictor.predictor import Predictor
 
-RIDGE = 1e-4
-"""How much a share of 1 counts beside a relative error of 1: what the measurements cannot tell stays at nothing."""
-
 COVERED = 0.9
 FEWEST = 3
-"""With fewer models nothing is left to teach when one of them is left out."""
+"""With fewer networks nothing is left to teach when one of them is left out."""
+
+BATCH_ERROR = 0.05
+"""How far off a model is for each doubling of its batch size beyond those that taught, where these cannot tell."""
 
 Unknown = Literal["stretch", "conversion_share", "small_share", "large_share", "overhead_s"]
 BOUNDS: Mapping[Unknown, tuple[float, float]] = {
@@ -55,7 +54,12 @@ class Placement:
     cache_bytes: float = DEFAULT_CACHE_BYTES
     overhead_s: float = 0.0
     error: float = 0.0
-    """Within this share of their time lie nine of ten models that are predicted with what others taught."""
+    """Within this share of their prediction lie nine of ten models whose like taught, when others teach."""
+    smallest_batch: float = 1.0
+    largest_batch: float = 1.0
+    """Between these batch sizes lie the models that taught."""
+    batch_error: float = BATCH_ERROR
+    """What each doubling of the batch size beyond these adds to the error."""
 
     def __post_init__(self) -> None:
         for name in ("conversion_share", "small_share", "large_share"):
@@ -65,7 +69,10 @@ class Placement:
             raise UsageError(f"stretch: must be above 0 (got {self.stretch})")
         if not 0 < self.cache_bytes < math.inf:
             raise UsageError(f"cache_bytes: must be above 0 (got {self.cache_bytes})")
-        for name in ("overhead_s", "error"):
+        for name in ("smallest_batch", "largest_batch"):
+            if not 1 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: must be a number from 1 on (got {getattr(self, name)})")
+        for name in ("overhead_s", "error", "batch_error"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: must be a number from 0 on (got {getattr(self, name)})")
 
@@ -79,6 +86,21 @@ class Placement:
 
     def largeness(self, working_bytes: float) -> float:
         return working_bytes / (working_bytes + self.cache_bytes)
+
+    def doublings(self, batch_size: float) -> float:
+        """How often the nearest batch size that taught must be doubled or halved to be this one.
+
+        >>> [Placement(smallest_batch=2, largest_batch=8).doublings(size) for size in (1, 2, 6, 8, 32)]
+        [1.0, 0.0, 0.0, 0.0, 2.0]
+        """
+        return max(math.log2(batch_size / self.largest_batch), math.log2(self.smallest_batch / batch_size), 0.0)
+
+    def error_s(self, latency_s: float, unlike_s: float, batch_size: float) -> float:
+        """How far off a model is: as those that taught, by what is unlike them, and by its batch size.
+
+        The three have nothing to do with one another, so they add up in quadrature.
+        """
+        return math.hypot(self.error * latency_s, unlike_s, self.batch_error * self.doublings(batch_size) * latency_s)
 
     def save(self, path: str | Path) -> None:
         try:
@@ -123,74 +145,38 @@ def fit_placement(
     measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
     cache_bytes: float | None = None,
     unknowns: Collection[Unknown] = tuple(BOUNDS),
+    networks: Sequence[Hashable] | None = None,
 ) -> Placement:
     """The placement under which whole models take as long as they were measured to, by least squares on the
     relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. What is not among the
-    `unknowns` stays as if layers ran alone."""
-    from medn.model.prepared import PreparedModel
+    `unknowns` stays as if layers ran alone. `networks` says which of the models are one network at several batch
+    sizes; left out, each is another one."""
+    from medn.model.lessons import batch_error, learn, model_error
 
-    start = Placement(cache_bytes=cache_bytes or _known_cache_bytes(predictor))
-    rows, rest = [], []
-    for model, seconds in measured:
-        if not 0 < seconds < math.inf:
-            raise UsageError(f"measured seconds: must be above 0 (got {seconds})")
-        prepared = model if isinstance(model, PreparedModel) else PreparedModel(predictor, model)
-        rows.append([part_s / seconds for part_s in _parts_s(prepared, start)])
-        rest.append(1 - prepared.predict().latency_s / seconds)
-    if not rows:
-        raise UsageError("a placement is fitted to measured models: give at least one")
-    terms, missing = np.array(rows), np.array(rest)
-    usual_s = float(1 / terms[:, -1].mean())  # the time of a layer, so that all unknowns are about 1
-    terms[:, -1] *= usual_s
-    terms[:, [name not in unknowns for name in BOUNDS]] = 0
-    fitted = dict(zip(BOUNDS, _solved(terms, missing).tolist(), strict=True))
-    fitted |= {"stretch": 1 + fitted["stretch"], "overhead_s": usual_s * fitted["overhead_s"]}
-    return replace(start, **fitted, error=_left_out_error(terms, missing))
+    lessons = learn(predictor, measured, cache_bytes, unknowns, networks)
+    everyone = np.ones(len(lessons.seconds), dtype=np.bool_)
+    sizes = lessons.batch_sizes
+    fitted = replace(lessons.taught(everyone), smallest_batch=float(sizes.min()), largest_batch=float(sizes.max()))
+    if len(set(lessons.networks)) < FEWEST:
+        return fitted
+    error = model_error(lessons)
+    return replace(fitted, error=error, batch_error=batch_error(lessons, error))
 
 
 def taught_by_others(
-    predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], unknowns: Collection[Unknown] = tuple(BOUNDS)
+    predictor: Predictor,
+    measured: Sequence[tuple[PreparedModel, float]],
+    unknowns: Collection[Unknown] = tuple(BOUNDS),
+    networks: Sequence[Hashable] | None = None,
 ) -> Iterator[Placement]:
-    """For each model the placement that all others teach: how far off a prediction is can be told by no other."""
-    for place in range(len(measured)):
-        yield fit_placement(predictor, [*measured[:place], *measured[place + 1 :]], unknowns=unknowns)
-
-
-def _solved(terms: Array, missing: Array) -> Array:
-    """The unknowns within their bounds, by least squares."""
-    from scipy.optimize import lsq_linear
-
-    low, high = zip(*BOUNDS.values(), strict=True)
-    penalty = math.sqrt(RIDGE) * np.eye(len(BOUNDS))
-    found = lsq_linear(np.vstack([terms, penalty]), np.append(missing, np.zeros(len(BOUNDS))), (low, high)).x
-    return np.clip(found, low, high)
-
-
-def _left_out_error(terms: Array, missing: Array) -> float:
-    """The relative error that `COVERED` of the models stay below with what the others teach; 0 if they are few."""
-    count = len(missing)
-    if count < FEWEST:
-        return 0.0
-    errors = sorted(
-        abs(float(missing[place] - terms[place] @ _solved(np.delete(terms, place, 0), np.delete(missing, place))))
-        for place in range(count)
-    )
-    return errors[min(count, math.ceil(COVERED * (count + 1))) - 1]
-
-
-def _parts_s(prepared: PreparedModel, start: Placement) -> tuple[float, ...]:
-    """What each unknown adds to a model's seconds where it is 1, in the order of `BOUNDS`."""
-    alone, cold, converted = (prepared.predict(placement=each) for each in (HOT, everywhere(1.0), CONVERTED))
-    largeness, cold_s = start.largeness(alone.memory_bytes), cold.latency_s - alone.latency_s
-    converting_s = converted.latency_s - alone.latency_s
-    return alone.latency_s, converting_s, cold_s * (1 - largeness), cold_s * largeness, len(alone.layers)
-
-
-def _known_cache_bytes(predictor: Predictor) -> float:
-    """The largest cache among the machines of a bundle."""
-    sizes = [
-        size
-        for environment in predictor.bundle.environments.values()
-        for size in environment.get("cpu", {}).get("cache_bytes", {}).values()
-    ]
-    return max(sizes, default=DEFAULT_CACHE_BYTES)
+    """For each model the placement that all other networks teach: how far off a prediction is can be told by no
+    other."""
+    names = list(range(len(measured)) if networks is None else networks)
+    found: dict[Hashable, Placement] = {}
+    for name in names:
+        if name not in found:
+            others = [place for place, other in enumerate(names) if other != name]
+            found[name] = fit_placement(
+                predictor, [measured[place] for place in others], None, unknowns, [names[place] for place in others]
+            )
+        yield found[name]

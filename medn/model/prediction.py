@@ -35,6 +35,8 @@ class LayerRow(NamedTuple):
     known: bool
     """Whether the bundle predicts it. If not, the time is that of moving its bytes and of its arithmetic."""
     energy_j: float | None
+    streaming: bool
+    """Whether it takes as long as memory needs to give it what the caches cannot hold, not what was learned."""
 
     @property
     def what(self) -> str:
@@ -60,6 +62,8 @@ class ModelPrediction:
     latency_s: float
     low_s: float
     high_s: float
+    unlike_s: float
+    """How far off layers may make it that are outside of what was measured, or not predicted at all."""
     level: float
     """What the intervals of the layers promise; for the whole model nothing was measured that could."""
     weight_bytes: int
@@ -73,6 +77,8 @@ class ModelPrediction:
     layers: Predictions
     """Arrays with one entry per layer, in the order in which they run."""
     known: Flags
+    streaming: Flags
+    """Layers that are predicted by how fast memory can be read: more than the caches hold cannot be found there."""
     generic: str
     """How the time of layers that the bundle does not predict was estimated."""
 
@@ -94,13 +100,19 @@ class ModelPrediction:
         """Of the time: layers it predicts that are unlike those that were measured."""
         return float(self.shares[self.known & ~self.layers.in_range].sum())
 
+    @property
+    def streaming_share(self) -> float:
+        """Of the time: layers that take as long as memory needs to give them their data."""
+        return float(self.shares[self.streaming].sum())
+
     @cached_property
     def rows(self) -> tuple[LayerRow, ...]:
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[LayerRow]:
-        for captured, found, share, known in zip(
-            self.captured.layers, self.layers, self.shares.tolist(), self.known.tolist(), strict=True
+        flags = zip(self.known.tolist(), self.streaming.tolist(), strict=True)
+        for captured, found, share, (known, streaming) in zip(
+            self.captured.layers, self.layers, self.shares.tolist(), flags, strict=True
         ):
             energy_j = None if found.energy_j is None or np.isnan(found.energy_j) else found.energy_j
             yield LayerRow(
@@ -114,6 +126,7 @@ class ModelPrediction:
                 found.in_range,
                 known,
                 energy_j,
+                streaming,
             )
 
     @cached_property
@@ -135,8 +148,9 @@ class ModelPrediction:
     def as_json(self) -> dict[str, Any]:
         totals = ("latency_s", "low_s", "high_s", "level", "energy_j", "batch_size", "utilization", "cold_share")
         memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
+        shares = ("unknown_share", "outside_share", "streaming_share")
         return {
-            **{name: getattr(self, name) for name in (*totals, *memory, "unknown_share", "outside_share", "generic")},
+            **{name: getattr(self, name) for name in (*totals, *memory, *shares, "generic")},
             "notes": list(self.captured.notes),
             "unknown": [row._asdict() for row in self.unknown],
             "layers": [row._asdict() for row in self.rows],

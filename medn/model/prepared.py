@@ -59,15 +59,26 @@ class PreparedModel:
             seconds += placement.overhead_s
         known = np.ones(len(found), dtype=np.bool_)
         known[asked.work_places] = False
+        streaming = np.zeros(len(found), dtype=np.bool_)
+        for group in asked.groups:
+            streaming[group.places] = group.streams({"utilization": utilization})
         latency_s = float(found.latency_s @ asked.counts)
-        error_s = placement.error * latency_s
-        # Measured models tell how far off a whole is, but not for layers unlike theirs.
-        doubtful = asked.counts * ~(found.in_range & known) if placement.error else asked.counts
+        # Equal layers are predicted by one answer, so they err alike.
+        below_s, above_s = found.latency_s - found.low_s, found.high_s - found.latency_s
+        below_s, above_s = below_s * asked.counts, above_s * asked.counts
+        unlike = ~(found.in_range & known)
+
+        def error_s(of_layers: Array) -> float:
+            """Measured models tell how far off a whole is, but not for layers unlike theirs."""
+            if not placement.error:
+                return combined(of_layers)
+            return placement.error_s(latency_s, combined(of_layers * unlike), batch_size)
+
         return ModelPrediction(
             latency_s=latency_s,
-            # Equal layers are predicted by one answer, so they err alike.
-            low_s=max(latency_s - max(combined((found.latency_s - found.low_s) * doubtful), error_s), 0.0),
-            high_s=latency_s + max(combined((found.high_s - found.latency_s) * doubtful), error_s),
+            low_s=max(latency_s - error_s(below_s), 0.0),
+            high_s=latency_s + error_s(above_s),
+            unlike_s=combined(above_s * unlike),
             level=COVERED if placement.error else min((group.estimator.level for group in asked.groups), default=0.0),
             weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,
@@ -78,6 +89,7 @@ class PreparedModel:
             captured=self.running,
             layers=_spread(found, asked),
             known=known[asked.question_of],
+            streaming=streaming[asked.question_of],
             generic=self._generic.source if self._generic else "",
         )
 

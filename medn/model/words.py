@@ -22,6 +22,11 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
     yield from found.captured.notes
     if found.outside_share:
         yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
+    if found.streaming_share:
+        yield (
+            f"{percent(found.streaming_share)} of the time in layers that read more than the caches hold: "
+            "no faster than the fastest that was measured from memory"
+        )
     if found.unknown:
         yield f"{percent(found.unknown_share)} of the time in layers that are not predicted, estimated: {found.generic}"
     for row in found.unknown:

@@ -14,9 +14,11 @@ from medn.core.errors import StoreError, UsageError
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
+from medn.devices.cache import largest_cache_bytes
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
 from medn.pipeline.further import load_further
 from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.streaming import streaming_rates
 from medn.pipeline.tables import imported_kinds, read_source
 from medn.pipeline.train import candidates_root
 from medn.regressors.form import Form
@@ -56,7 +58,8 @@ def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
         for candidate in sorted(chosen, key=lambda each: (each.device, each.kind))
     ]
     environments, backends = _machines(folder)
-    return Bundle(name, tuple(entries), environments, backends=backends)
+    streaming = streaming_rates(read_source(folder), largest_cache_bytes(environments))
+    return Bundle(name, tuple(entries), environments, backends=backends, streaming=streaming)
 
 
 def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], candidate: Candidate) -> list[dict[str, Any]]:

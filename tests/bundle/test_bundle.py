@@ -85,6 +85,25 @@ def test_usual_values_are_those_at_which_most_was_measured(bundle: Bundle) -> No
     assert 0 < float(usual["load_average"]) < 1
 
 
+def test_a_bundle_remembers_how_fast_memory_was_read(bundle: Bundle, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "known.medn", replace(bundle, streaming={"made-up": 1.5e10}))
+    assert read_bundle(tmp_path / "known.medn").streaming == {"made-up": 1.5e10}
+
+
+@pytest.mark.parametrize("rate", [0, -1, "fast", True, None, 10**400])
+def test_a_rate_that_is_none_is_refused(rate: object, bundle_path: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
+        manifest["streaming"] = {"made-up": rate}
+
+    with pytest.raises(BadBundle, match="reads is no number above 0"):
+        read_bundle(forged(bundle_path, tmp_path / "forged.medn", change))
+
+
+def test_a_bundle_from_before_memory_was_read_opens(bundle_path: Path, tmp_path: Path) -> None:
+    path = forged(bundle_path, tmp_path / "old.medn", lambda manifest, parts: manifest.pop("streaming"))
+    assert read_bundle(path).streaming == {}
+
+
 def test_a_bundle_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing was chosen"):
         bundle_run(tmp_path, [])

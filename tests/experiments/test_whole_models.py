@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments import whole_models
+from experiments import measured_models, whole_models
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.core.errors import UsageError
 from medn.model import measuring
 from medn.model.placement import load_placement
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
-NETWORKS = ("mobilenetv3_large_100", "ghostnet_100", "resnet18")
+TEACHING = ("mobilenetv3_large_100", "ghostnet_100", "resnet18", "convnext_atto")
+NAMED = ["--teaching", *TEACHING, "--unseen", "lcnet_100", "--batch-sizes", "1", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -33,25 +34,41 @@ def test_networks_are_measured_predicted_and_kept(
 ) -> None:
     monkeypatch.setattr(measuring, "ROUNDS", 1)
     monkeypatch.setattr(measuring, "VISIT_S", 0.02)
-    arguments = ["--bundle", str(bundle), "--out", str(tmp_path), "--models", *NETWORKS]
+    arguments = ["--bundle", str(bundle), "--out", str(tmp_path), *NAMED]
     assert whole_models.main(arguments) == 0
     written = json.loads((tmp_path / "whole_models.json").read_text())["rows"]
-    assert [row["network"] for row in written] == list(NETWORKS)
+    found = {(row["set"], row["network"], row["batch size"]) for row in written}
+    assert {("unseen", "lcnet_100", size) for size in (1, 2)} < found
+    assert {("teaches, left out", name, size) for name in TEACHING for size in (1, 2)} < found
+    assert ("unseen, only batch size 1 teaches", "lcnet_100", 2) in found
     assert all(row["predicted ms"] > 0 and row["measured ms"] > 0 for row in written)
     ways = [row["layers added up"] for row in json.loads((tmp_path / "whole_models_ways.json").read_text())["rows"]]
     assert ways[0] == "every layer alone"
     assert "fused groups alone" not in ways
-    assert load_placement(tmp_path / "whole_models" / "placement-torch.json").stretch > 0
+    assert load_placement(tmp_path / "whole_models" / "placement-torch.json").largest_batch == 2
     assert "torch: round 1 of 1" in capsys.readouterr().err
     assert whole_models.main(arguments) == 0
     assert "round" not in capsys.readouterr().err
 
 
-def test_a_network_that_is_not_known_is_one_sentence(bundle: Path) -> None:
-    with pytest.raises(UsageError, match="Did you mean 'resnet18'"):
-        whole_models.main(["--bundle", str(bundle), "--models", "resnet8", "resnet50"])
+def test_more_passes_add_visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "ROUNDS", 1)
+    monkeypatch.setattr(measuring, "VISIT_S", 0.02)
+    arguments = ["--backend", "torch", "--models", "lcnet_100", "--batch-sizes", "1", "--out", str(tmp_path)]
+    for passes, visits in ((1, 1), (3, 3), (3, 3)):
+        assert measured_models.main([*arguments, "--passes", str(passes)]) == 0
+        written = json.loads((tmp_path / "whole_models" / "measured.json").read_text())
+        assert len(written["torch"]["lcnet_100@1"]) == visits
 
 
-def test_one_network_teaches_nothing_about_itself(bundle: Path) -> None:
-    with pytest.raises(UsageError, match="at least 2"):
-        whole_models.main(["--bundle", str(bundle), "--models", "resnet18"])
+@pytest.mark.parametrize(
+    ("named", "mistake"),
+    [
+        (["--unseen", "lcnet_10"], "Did you mean 'lcnet_100'"),
+        (["--teaching", "resnet18", "bert"], "--teaching: name more than 3"),
+        (["--unseen", "vgg11", "resnet18"], "--unseen: resnet18 must not teach as well"),
+    ],
+)
+def test_networks_that_cannot_be_compared_are_one_sentence(named: list[str], mistake: str, bundle: Path) -> None:
+    with pytest.raises(UsageError, match=mistake):
+        whole_models.main(["--bundle", str(bundle), *named])

@@ -17,7 +17,16 @@ from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
-from medn.model.placement import COVERED, HOT, Placement, everywhere, fit_placement, load_placement
+from medn.model.lessons import learn
+from medn.model.placement import (
+    COVERED,
+    HOT,
+    Placement,
+    everywhere,
+    fit_placement,
+    load_placement,
+    taught_by_others,
+)
 from medn.model.prepared import PreparedModel, predict_model
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Form, Parts
@@ -68,9 +77,12 @@ def both(predictor: Predictor) -> Predictor:
     return Predictor(replace(predictor.bundle, entries=tuple(map(with_cache, predictor.bundle.entries))))
 
 
-def model(*sizes: int) -> CapturedModel:
+def model(*sizes: int, batch_size: int = 1) -> CapturedModel:
     layers = [torch.nn.Linear(wide, high) for wide, high in pairwise(sizes)]
-    return capture(torch.nn.Sequential(*layers), torch.zeros(1, sizes[0]))
+    return capture(torch.nn.Sequential(*layers), torch.zeros(batch_size, sizes[0]))
+
+
+SIZES = ((50, 90), (70, 150, 80), (200, 300, 250, 100), (400, 500))
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +165,60 @@ def test_layers_outside_of_what_was_measured_widen_an_interval(both: Predictor) 
     assert placed.high_s > placed.latency_s * 1.01
 
 
+def half_width(predictor: Predictor, asked: CapturedModel, placement: Placement, batch_size: int = 1) -> float:
+    """Of the interval of a model, as a share of its time."""
+    found = predict_model(predictor, asked, placement=placement, batch_size=batch_size)
+    return (found.high_s - found.latency_s) / found.latency_s
+
+
+def test_what_lies_outside_adds_to_what_models_like_those_are_off_by(both: Predictor) -> None:
+    outside = model(50_000, 90)
+    alone, little, much = (half_width(both, outside, Placement(error=error)) for error in (1e-6, 0.05, 0.3))
+    assert little == pytest.approx(math.hypot(alone, 0.05))
+    assert much == pytest.approx(math.hypot(alone, 0.3))
+
+
+def test_what_layers_outside_explain_is_no_error_of_the_model(both: Predictor) -> None:
+    inside = [
+        (each, predict_model(both, each).latency_s) for each in (model(50, 90), model(70, 150, 80), model(*[60] * 9))
+    ]
+    outside = model(50_000, 90)
+    off = half_width(both, outside, Placement(error=1e-9))
+    for share, left in ((0.8, 0.0), (1.25, 0.75 * off)):
+        odd = (outside, (1 + share * off) * predict_model(both, outside).latency_s)
+        lessons = learn(both, [*inside, odd])
+        assert lessons.excess(3, lessons.of_other_networks(3)) == pytest.approx(left, rel=0.05, abs=1e-9)
+
+
+def test_a_batch_size_that_taught_nothing_widens_an_interval(both: Predictor, models: list[CapturedModel]) -> None:
+    taught = Placement(error=0.05, smallest_batch=1, largest_batch=2, batch_error=0.1)
+    first, last, beyond, far = (half_width(both, models[1], taught, batch_size) for batch_size in (1, 2, 4, 8))
+    assert (first, last) == pytest.approx((0.05, 0.05))
+    assert beyond == pytest.approx(math.hypot(0.05, 0.1))
+    assert far == pytest.approx(math.hypot(0.05, 0.2))
+
+
+def test_how_far_another_batch_size_is_off_is_learned(predictor: Predictor) -> None:
+    def taught(longer: float) -> Placement:
+        prepared = [PreparedModel(predictor, model(*each, batch_size=size)) for each in SIZES for size in (1, 8)]
+        seconds = [each.predict().latency_s * (longer if each.model.batch_size == 8 else 1) for each in prepared]
+        names = [str(each) for each in SIZES for _ in (1, 8)]
+        return fit_placement(predictor, list(zip(prepared, seconds, strict=True)), networks=names)
+
+    plain, odd = taught(1.0), taught(2.0)
+    assert (plain.smallest_batch, plain.largest_batch) == (1, 8)
+    assert plain.batch_error == pytest.approx(0, abs=0.01)
+    assert odd.batch_error > 0.1
+
+
+def test_all_batch_sizes_of_a_network_are_left_out_together(predictor: Predictor) -> None:
+    prepared = [PreparedModel(predictor, model(*each, batch_size=size)) for each in SIZES for size in (1, 8)]
+    odd = [(each, (1 + 0.1 * place) * each.predict().latency_s) for place, each in enumerate(prepared)]
+    names = [str(each) for each in SIZES for _ in (1, 8)]
+    first = next(iter(taught_by_others(predictor, odd, networks=names)))
+    assert first == fit_placement(predictor, odd[2:], networks=names[2:])
+
+
 def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[CapturedModel]) -> None:
     with pytest.raises(UsageError, match="at least one"):
         fit_placement(predictor, [])
@@ -161,7 +227,7 @@ def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[Capture
 
 
 def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
-    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6, 0.07)
+    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6, 0.07, 1, 16, 0.02)
     written.save(tmp_path / "placement.json")
     assert load_placement(tmp_path / "placement.json") == written
 
@@ -183,6 +249,9 @@ def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) 
         ("cache_bytes", 0, "cache_bytes: must be above 0"),
         ("overhead_s", -1, "overhead_s: must be"),
         ("error", -1, "error: must be"),
+        ("smallest_batch", 0, "smallest_batch: must be"),
+        ("largest_batch", 0.5, "largest_batch: must be"),
+        ("batch_error", -1, "batch_error: must be"),
     ],
 )
 def test_a_wrong_value_in_a_placement_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:
