@@ -1,51 +1,75 @@
-"""medn next to AutoGluon, FLAML and mljar: the same rows, inputs and split, and 60 seconds of one core each.
+"""medn next to AutoGluon and FLAML: the same rows, split by layer, and as many seconds of one core for each.
 
     python -m experiments.automl_peers --data DATA --out results
 
-Every peer is installed into an environment of its own below --environments, and trained by a process of its own that
-is held to one core. All learn the logarithm of the latency from the same rows. Peers choose among their models as they
-do by themselves; medn chooses on the validation rows that are among those rows. A run that is broken off goes on where
-it was: what a peer found is kept in OUT/automl_peers. Writes automl_peers.{md,json}.
+Every table is imported as a user would (`medn import`). medn is what a user runs: `medn train --time 60 --jobs 1` and
+`medn select`, then the bundle is asked. Peers learn the same rows twice: from the raw columns of the table, and from
+the inputs that medn makes of them. Each peer is installed into an environment of its own below --environments, and
+everybody is trained by a process of its own that is held to one core. What was found is kept in OUT/automl_peers, so a
+run that is broken off goes on where it was. Writes automl_peers.{md,json}.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.peers.environments import PeerFailed, interpreter, last_line
-from experiments.public import miopen
-from experiments.public.task import Task
+from experiments.peers.medn_verbs import RUN
+from experiments.peers.model import Rows
+from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.core.errors import MednError, UsageError, unknown
+from medn.core.errors import UsageError, unknown
 from medn.core.metrics import score
+from medn.core.splits import Split
+from medn.core.table import Array
+from medn.pipeline.inputs import InputChoice
+from medn.pipeline.tables import kind_table, read_source
 
 PEERS = {name: f"experiments.peers.{name}" for name in ("autogluon", "flaml", "mljar")}
-OWN = "experiments.peers.medn_zoo"
+OWN = "experiments.peers.medn_verbs"
 ROOT = Path(__file__).resolve().parents[1]
-FASTER = 100.0
-"""How many times faster than the fastest peer the fast model of medn is to be."""
-BLANK = ("MAPE %", "median %", "within 10 %", "us, 1 row", "ms, 10,000 rows", "MB", "fit s", "fit CPU s", "load before")
+IMPORTS = ROOT / "experiments" / "imports"
+RAW, PREPARED = "raw columns", "medn's inputs"
+COSTS = ("us, 1 row", "ms, 10,000 rows", "MB", "fit s", "fit CPU s")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 Row = dict[str, Any]
+
+TABLES: Mapping[str, tuple[str, str]] = {
+    "cde conv2d": ("cde_layers.csv.gz", "cde_conv2d.yaml"),
+    "miopen conv2d": ("miopen_conv_fwd.csv.gz", "miopen_conv2d.yaml"),
+    "neusight bmm": ("neusight_ops.csv.gz", "neusight_bmm.yaml"),
+    "aic gemm": ("aic_gemm.csv.gz", "aic_gemm.yaml"),
+}
+"""By name: the file below --data, and the mapping that imports it."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One program on one table with one seed."""
+
+    who: str
+    inputs: str
+    error: float | None
+    costs: Mapping[str, Any]
+    note: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    try:
-        rows, about = run(options)
-    except MednError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    rows, about = run(options)
     write_tables(options.out, "automl_peers", rows, about)
     print(markdown_table(rows), *(f"{name}: {value}" for name, value in about.items()), sep="\n")
     return 0
@@ -56,80 +80,95 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder that holds the public data sets")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--environments", type=Path, default=None, help="default: OUT/environments")
-    parser.add_argument("--peers", default=",".join(PEERS), help="peers, separated by commas")
+    parser.add_argument("--tables", default=",".join(TABLES), help="tables, separated by commas")
+    parser.add_argument("--peers", default="autogluon,flaml", help=f"of {', '.join(PEERS)}, separated by commas")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--seconds", type=float, default=60.0, help="of one core, for each")
     parser.add_argument("--core", type=int, default=None, help="which core; by default the last one there is")
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
-    names = [name for name in options.peers.split(",") if name]
-    for name in names:
-        if name not in PEERS:
-            raise UsageError(unknown("peer", name, PEERS))
-    (task,) = miopen.load(options.data, options.seed)
-    kept = (options.out / "automl_peers").resolve()
-    path = write_rows(kept / "rows.npz", task)
-    rows = [row for name in names for row in peer_rows(PEERS[name], task, path, options)]
-    own = peer_rows(OWN, task, path, options)
-    others = [row for row in rows if row["MAPE %"] is not None]
-    fastest_us = min((row["us, 1 row"] for row in others), default=None)
-    ours = chosen(own, fastest_us / FASTER if fastest_us else None)
+    peers = _named("peer", options.peers, PEERS)
+    found: list[Row] = []
+    for table in _named("table", options.tables, TABLES):
+        trained = [each for seed in range(options.seeds) for each in everybody(table, peers, seed, options)]
+        found += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
     about = {
-        "rows": f"{task.name}, {task.about}; {len(task.parts.train) + len(task.parts.validation)} to learn from and "
-        f"choose by, {len(task.parts.test)} to test; {len(task.table.schema.names)} inputs",
-        "errors": "per cent, on test rows",
-        "costs": "medians on one core, by each one's own interface and with rows in the shape it takes fastest",
+        "errors": "mean of |predicted - measured| / measured over test layers, per cent; mean over the seeds, and each",
+        "costs": "medians on one core, by each one's own interface, no row asked twice; means over the seeds",
         "seconds each": options.seconds,
-        "seed": options.seed,
-        **{row["who"]: compared(row, others) for row in ours if others and row["MAPE %"] is not None},
+        "seeds": options.seeds,
+        "lowest mean error": ", ".join(f"{table}: {who}" for table, who in winners(found).items()),
     }
-    rows += ours
-    return [{name: value for name, value in row.items() if name != "validation"} for row in rows], about
+    return found, about
 
 
-def write_rows(path: Path, task: Task) -> Path:
-    """The rows to learn from, those to choose by last, and the inputs of the rows to test."""
-    table, parts = task.table, task.parts
-    learned = np.concatenate([parts.train, parts.validation])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(
-        path,
-        names=np.array(table.schema.names),
-        inputs=table.inputs[learned],
-        log_latency=np.log(table.latency_s[learned]),
-        held_out=len(parts.validation),
-        test_inputs=table.inputs[parts.test],
-    )
-    return path
+def _named(what: str, names: str, known: Mapping[str, object]) -> list[str]:
+    for name in (asked := [name for name in names.split(",") if name]):
+        if name not in known:
+            raise UsageError(unknown(what, name, known))
+    return asked
 
 
-def peer_rows(module: str, task: Task, rows: Path, options: argparse.Namespace) -> list[Row]:
-    """A row for each model that a peer hands back; what goes wrong is the note of the only one."""
+def everybody(table: str, peers: Sequence[str], seed: int, options: argparse.Namespace) -> list[Trained]:
+    """medn, and every peer with both sorts of inputs, on one table split by one seed."""
+    folder = (options.out / "automl_peers" / table / str(seed)).resolve()
+    measured = lay_out(table, seed, folder, options)
+    found = [trained(OWN, RAW, folder, measured, seed, options)]
+    for peer, inputs in itertools.product(peers, (RAW, PREPARED)):
+        found.append(trained(PEERS[peer], inputs, folder, measured, seed, options))
+    return found
+
+
+def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) -> Array:
+    """Import the table, write its rows for the peers, and tell the latencies of the test rows."""
+    file, mapping = TABLES[table]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / RUN).is_dir():
+        source, map_ = str(options.data / file), str(IMPORTS / mapping)
+        command = [sys.executable, "-c", "from medn.cli.main import main; main()", "import", source, "--map", map_]
+        done = subprocess.run([*command, "--run", str(folder / RUN)], capture_output=True, text=True)
+        if done.returncode:
+            raise UsageError(f"{table}: medn import says: {last_line(done.stderr)}")
+    source = read_source(folder / RUN)
+    (kind,) = source.rows
+    prepared = kind_table(source, kind).table
+    parts = Split().parts(prepared, seed)
+    learned = np.concatenate([parts.train, parts.validation, parts.calibration])
+    raw = kind_table(source, kind, choice=InputChoice(("raw",))).table
+    for name, made in ((RAW, raw), (PREPARED, prepared)):
+        known = {category: np.array(names) for category, names in made.schema.categories.items()}
+        inputs, logs = made.inputs[learned], np.log(made.latency_s[learned])
+        names = list(made.schema.names)
+        Rows(names, known, inputs, logs, made.groups[learned], made.inputs[parts.test]).write(rows_file(folder, name))
+    return prepared.latency_s[parts.test]
+
+
+def rows_file(folder: Path, inputs: str) -> Path:
+    return folder / ("raw.npz" if inputs == RAW else "prepared.npz")
+
+
+def trained(
+    module: str, inputs: str, folder: Path, measured_s: Array, seed: int, options: argparse.Namespace
+) -> Trained:
+    """One program trained, or as it was kept; what goes wrong is its note."""
     peer = importlib.import_module(module)
-    folder = rows.parent / module.rpartition(".")[2]
-    asked = {
-        "seconds": options.seconds,
-        "seed": options.seed,
-        "requirements": list(peer.REQUIREMENTS),
-        "inputs": list(task.table.schema.names),
-        "parts": task.parts.sizes,
-    }
+    own = folder / f"{module.rpartition('.')[2]}-{rows_file(folder, inputs).stem}"
+    asked = {"seconds": options.seconds, "requirements": list(peer.REQUIREMENTS)}
     try:
-        if not _is_kept(folder, asked):
+        if not _is_kept(own, asked):
             environments = (options.environments or options.out / "environments").resolve()
-            python = interpreter(folder.name, peer.REQUIREMENTS, environments)
-            train(python, module, rows, folder, options)
-            (folder / "asked.json").write_text(json.dumps(asked))
+            python = interpreter(module.rpartition(".")[2], peer.REQUIREMENTS, environments)
+            _train(python, module, rows_file(folder, inputs), own, seed, options)
+            (own / "asked.json").write_text(json.dumps(asked))
     except PeerFailed as reason:
-        return [{"who": peer.TITLE, **dict.fromkeys(BLANK), "validation": None, "note": str(reason)}]
-    found: Mapping[str, Row] = json.loads((folder / "result.json").read_text())
-    with np.load(folder / "predicted.npz") as predicted:
-        made = [_row(task, who, costs, np.exp(predicted[who])) for who, costs in found.items()]
-    for row in made:
-        print(f"{row['who']}: {row['MAPE %']:.2f} %, {row['us, 1 row']:.0f} us", file=sys.stderr, flush=True)
-    return made
+        return Trained(peer.TITLE, inputs, None, {}, str(reason))
+    costs: Row = json.loads((own / "result.json").read_text())
+    error = score(np.exp(np.load(own / "predicted.npy")), measured_s).mape
+    told = f"{folder.parent.name}, seed {seed}: {peer.TITLE}, {inputs}: {100 * error:.2f} %"
+    print(f"{told}, {costs['us, 1 row']:.0f} us, {costs['fit CPU s']:.0f} CPU s", file=sys.stderr, flush=True)
+    return Trained(peer.TITLE, inputs, error, costs, costs["note"])
 
 
 def _is_kept(folder: Path, asked: Row) -> bool:
@@ -137,12 +176,12 @@ def _is_kept(folder: Path, asked: Row) -> bool:
     return path.is_file() and json.loads(path.read_text()) == asked
 
 
-def train(python: Path, module: str, rows: Path, folder: Path, options: argparse.Namespace) -> None:
-    """One process for one peer, which ends in time even where the peer does not keep to its limit."""
+def _train(python: Path, module: str, rows: Path, folder: Path, seed: int, options: argparse.Namespace) -> None:
+    """One process for one program, which ends in time even where the program does not keep to its limit."""
     folder.mkdir(parents=True, exist_ok=True)
     core = max(os.sched_getaffinity(0)) if options.core is None else options.core
     command = [str(python), "-m", "experiments.peers.child", module, str(rows), str(folder)]
-    command += ["--seconds", str(options.seconds), "--seed", str(options.seed), "--core", str(core)]
+    command += ["--seconds", str(options.seconds), "--seed", str(seed), "--core", str(core)]
     most = 10 * options.seconds + 600
     try:
         done = subprocess.run(
@@ -154,39 +193,35 @@ def train(python: Path, module: str, rows: Path, folder: Path, options: argparse
         raise PeerFailed(f"failed: {last_line(done.stderr)}")
 
 
-def _row(task: Task, who: str, costs: Row, predicted_s: Any) -> Row:
-    scores = score(predicted_s, task.table.latency_s[task.parts.test])
-    errors = {
-        "MAPE %": 100 * scores.mape,
-        "median %": 100 * scores.median,
-        "within 10 %": 100 * scores.within_10,
+def _who(trained: Trained) -> tuple[bool, str, bool]:
+    """medn first, then peer by peer, raw columns first."""
+    return trained.who != "medn", trained.who, trained.inputs != RAW
+
+
+def _row(table: str, seeds: Sequence[Trained]) -> Row:
+    errors = [100 * each.error for each in seeds if each.error is not None]
+    costs = [each.costs for each in seeds if each.costs]
+    return {
+        "table": table,
+        "who": seeds[0].who,
+        "inputs": seeds[0].inputs,
+        "MAPE %": statistics.fmean(errors) if errors else None,
+        "by seed": ", ".join(f"{error:.2f}" for error in errors),
+        **{name: statistics.fmean(cost[name] for cost in costs) if costs else None for name in COSTS},
+        "note": seeds[0].note,
     }
-    return {"who": who, **errors, **costs}
 
 
-def chosen(own: Sequence[Row], limit_us: float | None) -> list[Row]:
-    """Of medn's models the one with the lowest validation error, and the one with the lowest among the fast."""
-    if own[0]["validation"] is None:
-        return list(own)
-    accurate = min(own, key=lambda row: row["validation"])
-    fast = [row for row in own if limit_us and row["us, 1 row"] <= limit_us]
-    fastest = min(own, key=lambda row: row["us, 1 row"])
-    second = min(fast, key=lambda row: row["validation"]) if fast else fastest
-    note = f"the most accurate of those {FASTER:.0f} times faster than the fastest peer" if fast else "the fastest"
-    return [accurate | {"note": "the most accurate"}, second | {"note": note}]
-
-
-def compared(row: Row, others: Sequence[Row]) -> str:
-    """A model of medn next to the best of the peers in each respect."""
-    error, one, many, size = (
-        min(float(other[name]) for other in others) / row[name]
-        for name in ("MAPE %", "us, 1 row", "ms, 10,000 rows", "MB")
-    )
-    return (
-        f"next to the best peer in each respect: error {1 / error:.2f} times as large, "
-        f"one row {one:.1f} times as fast, 10,000 rows {many:.1f} times as fast, {size:.1f} times as small"
-    )
+def winners(rows: Sequence[Row]) -> dict[str, str]:
+    """By table, who has the lowest mean error."""
+    found: dict[str, str] = {}
+    for table, own in itertools.groupby(rows, key=lambda row: str(row["table"])):
+        whole = [row for row in own if row["MAPE %"] is not None]
+        if whole:
+            best = min(whole, key=lambda row: float(row["MAPE %"]))
+            found[table] = f"{best['who']} ({best['inputs']})"
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with(main)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from experiments.peers.model import Array, Model, Rows
+from experiments.peers.model import Model, Rows, frame
 
 TITLE = "mljar"
 REQUIREMENTS = ("mljar-supervised==1.3.2",)
@@ -17,12 +16,8 @@ def load_libraries() -> None:
     import supervised  # noqa: F401
 
 
-def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> list[Model]:
-    import pandas
+def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> Model:
     from supervised import AutoML
-
-    def frame(inputs: Array) -> Any:
-        return pandas.DataFrame(inputs, columns=rows.names)
 
     trained = folder / "trained"
     search = AutoML(
@@ -35,8 +30,8 @@ def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> list[Model]:
         random_state=seed,
         verbose=0,
     )
-    search.fit(frame(rows.inputs), rows.log_latency)
+    search.fit(frame(rows, rows.inputs), rows.log_latency)
     chosen = json.loads((trained / "params.json").read_text())
-    note = f"learned the log by its mean absolute error; {MODE}, found {chosen['best_model']}"
+    note = f"the log by its mean absolute error; {MODE}; {chosen['best_model']}"
     saved = tuple(trained / name for name in ("params.json", "data_info.json", *chosen["load_on_predict"]))
-    return [Model(TITLE, frame, search.predict, saved, note)]
+    return Model(lambda inputs: frame(rows, inputs), search.predict, saved, note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import importlib
 import json
 from pathlib import Path
 
@@ -11,40 +11,47 @@ import numpy as np
 import pytest
 
 from experiments import automl_peers
-from experiments.automl_peers import chosen
-from experiments.peers import child, environments
-from experiments.public import miopen
+from experiments.automl_peers import PREPARED, RAW, winners
+from experiments.peers import child, environments, medn_verbs
+from experiments.peers.model import Model, Rows
+from medn.core.errors import UsageError
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
-ROWS = 120
+LAYERS = 60
+MAPPING = """
+kind: linear
+device: bench
+latency_s: {column: latency_ms, scale: 0.001}
+columns: {in_features: inputs, out_features: outputs, batch_size: batch, bias: true}
+extra: {mood: mood}
+"""
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of linear layers at two batch sizes, and how to import it."""
     random = np.random.default_rng(0)
-    about = {"device": miopen.DEVICE, "dtype": "fp32", "layout": "NCHW"}
-    same = dict.fromkeys(("kh", "kw", "stride_h", "stride_w", "dil_h", "dil_w", "groups"), 1) | {"pad_h": 0, "pad_w": 0}
-    with gzip.open(tmp_path / "miopen_conv_fwd.csv.gz", "wt", newline="") as file:
-        writer = csv.DictWriter(
-            file, [*about, *same, "batch", "in_c", "in_h", "in_w", "out_c", "latency_ms"], lineterminator="\n"
-        )
-        writer.writeheader()
-        for _ in range(ROWS):
-            batch, channels, filters, size = (int(random.integers(1, 65)) for _ in range(4))
-            shape = {"batch": batch, "in_c": channels, "out_c": filters, "in_h": size, "in_w": size}
-            latency = 0.01 + 2e-9 * batch * channels * filters * size**2
-            writer.writerow(about | same | shape | {"latency_ms": latency})
+    with (tmp_path / "layers.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["inputs", "outputs", "batch", "mood", "latency_ms"])
+        for place in range(LAYERS):
+            wide, high = (int(np.exp(random.uniform(3, 7))) for _ in range(2))
+            for batch in (1, 8):
+                writer.writerow([wide, high, batch, ("calm", "wild")[place % 2], 0.01 + 2e-6 * batch * wide * high])
+    (tmp_path / "layers.yaml").write_text(MAPPING)
+    monkeypatch.setattr(automl_peers, "TABLES", {"layers": ("layers.csv", str(tmp_path / "layers.yaml"))})
     return tmp_path
 
 
 @pytest.fixture
 def arguments(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The script with a peer and a medn that are both the mean."""
+    """The script with a peer and a medn that are both the mean, and one seed."""
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     monkeypatch.syspath_prepend(str(PLUGINS))
     monkeypatch.setattr(automl_peers, "PEERS", {"mean": "mean_peer"})
     monkeypatch.setattr(automl_peers, "OWN", "mean_peer")
-    return ["--data", str(data), "--out", str(tmp_path / "out"), "--seconds", "1"]
+    wanted = ["--tables", "layers", "--peers", "mean", "--seeds", "1", "--seconds", "1"]
+    return ["--data", str(data), "--out", str(tmp_path / "out"), *wanted]
 
 
 def result(tmp_path: Path) -> list[dict[str, object]]:
@@ -52,25 +59,25 @@ def result(tmp_path: Path) -> list[dict[str, object]]:
     return rows
 
 
-def test_a_peer_is_trained_scored_timed_and_weighed(arguments: list[str], tmp_path: Path) -> None:
+def test_a_peer_is_trained_scored_timed_and_weighed_on_both_sorts_of_inputs(
+    arguments: list[str], tmp_path: Path
+) -> None:
     assert automl_peers.main(arguments) == 0
-    row = result(tmp_path)[0]
-    assert row["who"] == "mean"
-    assert row["MB"] == pytest.approx(1e-3)
-    assert all(isinstance(row[name], float) for name in automl_peers.BLANK)
-    assert str(row["note"]).endswith(" inputs")
+    raw, prepared = result(tmp_path)
+    assert [(row["who"], row["inputs"]) for row in (raw, prepared)] == [("mean", RAW), ("mean", PREPARED)]
+    assert raw["MB"] == pytest.approx(1e-3)
+    assert all(isinstance(raw[name], float) for name in ("MAPE %", *automl_peers.COSTS))
+    assert raw["note"] == "4 inputs"
+    assert int(str(prepared["note"]).split()[0]) > 4
 
 
-def test_a_second_run_trains_nothing(arguments: list[str], tmp_path: Path) -> None:
+def test_a_second_run_trains_nothing_and_one_asked_otherwise_does(arguments: list[str], tmp_path: Path) -> None:
     automl_peers.main(arguments)
     automl_peers.main(arguments)
-    assert (tmp_path / "out" / "automl_peers" / "mean_peer" / "runs.txt").read_text() == "run\n"
-
-
-def test_a_peer_asked_for_otherwise_is_trained_again(arguments: list[str], tmp_path: Path) -> None:
-    automl_peers.main(arguments)
+    runs = tmp_path / "out" / "automl_peers" / "layers" / "0" / "mean_peer-prepared" / "runs.txt"
+    assert runs.read_text() == "run\n"
     automl_peers.main([*arguments, "--seconds", "2"])
-    assert (tmp_path / "out" / "automl_peers" / "mean_peer" / "runs.txt").read_text() == "run\nrun\n"
+    assert runs.read_text() == "run\nrun\n"
 
 
 def test_a_peer_that_fails_is_a_row_that_says_why(
@@ -83,22 +90,65 @@ def test_a_peer_that_fails_is_a_row_that_says_why(
     assert row["note"] == "failed: RuntimeError: told to fail"
 
 
-def test_an_unknown_peer_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert automl_peers.main([*arguments, "--peers", "meen"]) == 2
-    assert "Did you mean 'mean'?" in capsys.readouterr().err
+@pytest.mark.parametrize(("option", "near"), [("--peers", "mean"), ("--tables", "layers")])
+def test_an_unknown_name_is_one_sentence(arguments: list[str], option: str, near: str) -> None:
+    with pytest.raises(UsageError, match=f"Did you mean '{near}'"):
+        automl_peers.main([*arguments, option, f"{near}x"])
 
 
-def test_the_rows_held_out_come_last(data: Path, tmp_path: Path) -> None:
-    (task,) = miopen.load(data, 0)
-    rows = child.Rows.read(automl_peers.write_rows(tmp_path / "rows.npz", task))
-    held = np.log(task.table.latency_s[task.parts.validation])
-    assert np.array_equal(rows.log_latency[-rows.held_out :], held)
-    assert len(rows.test) == len(task.parts.test)
+def laid_out(arguments: list[str], folder: Path) -> Rows:
+    automl_peers.lay_out("layers", 0, folder, automl_peers._options(arguments))
+    return Rows.read(folder / "raw.npz")
+
+
+def test_no_layer_is_learned_from_and_tested(arguments: list[str], tmp_path: Path) -> None:
+    rows = laid_out(arguments, tmp_path / "rows")
+    sizes = [rows.names.index(name) for name in ("in_features", "out_features")]
+    learned, tested = ({tuple(row) for row in part[:, sizes]} for part in (rows.inputs, rows.test))
+    assert learned
+    assert tested
+    assert not learned & tested
+
+
+def test_categories_are_names_again_for_the_peers(arguments: list[str], tmp_path: Path) -> None:
+    rows = laid_out(arguments, tmp_path / "rows")
+    assert set(rows.columns(rows.inputs)["mood"]) == {"calm", "wild"}
+
+
+def test_rows_to_choose_by_are_whole_layers(arguments: list[str], tmp_path: Path) -> None:
+    rows = laid_out(arguments, tmp_path / "rows")
+    held = rows.held_out(0.2, seed=1)
+    assert 0 < held.sum() < len(held)
+    assert not set(rows.groups[held]) & set(rows.groups[~held])
+
+
+def test_medn_is_what_its_verbs_make(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = laid_out(arguments, tmp_path / "rows")
+    verb, asked = medn_verbs._verb, []
+
+    def fewer_families(*words: str) -> str:
+        asked.append(words[0])
+        return verb(*words, *(("--regressors", "roofline,linear") if words[0] == "train" else ()))
+
+    monkeypatch.setattr(medn_verbs, "_verb", fewer_families)
+    (tmp_path / "rows" / "medn").mkdir()
+    model = medn_verbs.fit(rows, 2.0, 0, tmp_path / "rows" / "medn")
+    assert asked == ["train", "select", "leaderboard"]
+    assert model.prepare_one is not None
+    assert model.predict_one is not None
+    one = model.predict_one(model.prepare_one(rows.test[:1]))
+    assert np.log(one.latency_s) == pytest.approx(float(model.predict(model.prepare(rows.test))[0]), rel=1e-6)
+    assert all(path.is_file() for path in model.saved)
+
+
+def test_no_row_is_asked_twice_while_one_is_timed() -> None:
+    asked: list[float] = []
+    model = Model(lambda inputs: inputs, lambda rows: asked.append(float(rows[0, 0])) if len(rows) == 1 else None, ())
+    child.costs(model, np.arange(40.0).reshape(20, 2), timing_s=0.05)
+    assert len(asked) == len(set(asked)) == 20
 
 
 def test_every_peer_has_pins_for_what_it_requires() -> None:
-    import importlib
-
     for name, module in automl_peers.PEERS.items():
         pinned = (environments.PINS / f"{name}.txt").read_text().lower()
         for requirement in importlib.import_module(module).REQUIREMENTS:
@@ -106,37 +156,14 @@ def test_every_peer_has_pins_for_what_it_requires() -> None:
             assert f"{package.partition('[')[0]}=={version}" in pinned
 
 
-def test_medn_offers_its_regressors_and_both_together(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from experiments.peers import medn_zoo
-
-    monkeypatch.setattr(medn_zoo, "PLAN", {"roofline": (0.5, {}), "linear": (1.0, {})})
-    (task,) = miopen.load(data, 0)
-    rows = child.Rows.read(automl_peers.write_rows(tmp_path / "rows.npz", task))
-    models = medn_zoo.fit(rows, 2.0, 0, tmp_path)
-    assert [model.name for model in models][:2] == ["medn: roofline", "medn: linear"]
-    for model in models:
-        assert model.predict_one is not None
-        one = model.predict_one(rows.test[0])
-        assert one == pytest.approx(float(model.predict(rows.test[:1])[0]), rel=1e-4)
-        assert all(path.exists() for path in model.saved)
-
-
 def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
     with pytest.raises(environments.PeerFailed, match="cannot be installed"):
         environments.interpreter("flaml", [str(tmp_path / "no-such-package")], tmp_path)
 
 
-def row(who: str, validation: float, us: float) -> dict[str, object]:
-    return {"who": who, "validation": validation, "us, 1 row": us, "note": ""}
+def test_the_lowest_mean_error_wins_a_table() -> None:
+    def row(table: str, who: str, error: float | None) -> dict[str, object]:
+        return {"table": table, "who": who, "inputs": RAW, "MAPE %": error}
 
-
-def test_the_accurate_and_the_fast_are_chosen_on_validation_rows() -> None:
-    own = [row("trees", 0.04, 900.0), row("network", 0.05, 9.0), row("line", 0.5, 1.0)]
-    assert [each["who"] for each in chosen(own, 10.0)] == ["trees", "network"]
-
-
-def test_without_anything_fast_enough_the_fastest_is_shown_as_that() -> None:
-    own = [row("trees", 0.04, 900.0), row("network", 0.05, 20.0)]
-    assert [each["note"] for each in chosen(own, 10.0)] == ["the most accurate", "the fastest"]
+    rows = [row("a", "medn", 4.0), row("a", "other", 3.0), row("b", "medn", 4.0), row("b", "other", None)]
+    assert winners(rows) == {"a": f"other ({RAW})", "b": f"medn ({RAW})"}
