@@ -1,1 +1,1 @@
-"""Fuzzers for what comes from outside: bundles and tables. They need atheris and run as long as they are told to."""
+"""Fuzzers for what comes from outside: bundles, tables and ONNX files. They run as long as they are told to."""

@@ -14,20 +14,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from experiments.fuzz.running import Draw, instrumented, run
+from experiments.fuzz.running import Draw, damaged, instrumented, run
 
 with instrumented():
     from medn.bundle.archive import read_archive, write_archive
     from medn.core.errors import MednError
     from medn.predictor.predictor import load
-
-
-def damaged(whole: bytes, draw: Draw) -> bytes:
-    changed = bytearray(whole)
-    for _ in range(draw.between(1, 8)):
-        place = draw.between(0, len(changed) - 1)
-        changed[place] = draw.between(0, 255)
-    return bytes(changed[: draw.between(0, len(changed))] if draw.between(0, 3) == 0 else changed)
 
 
 def forge(manifest: dict[str, Any], parts: dict[str, bytes], draw: Draw) -> None:

@@ -1,4 +1,4 @@
-"""What both fuzzers share: numbers drawn from raw bytes, and the loop, guided by atheris where it is installed."""
+"""What the fuzzers share: numbers drawn from raw bytes, and the loop, guided by atheris where it is installed."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ class Draw:
 
     def rest(self) -> str:
         return self._data[self._place :].decode(errors="replace")
+
+
+def damaged(whole: bytes, draw: Draw) -> bytes:
+    """With some bytes exchanged, and sometimes cut off."""
+    changed = bytearray(whole)
+    for _ in range(draw.between(1, 8)):
+        place = draw.between(0, len(changed) - 1)
+        changed[place] = draw.between(0, 255)
+    return bytes(changed[: draw.between(0, len(changed))] if draw.between(0, 3) == 0 else changed)
 
 
 def instrumented() -> AbstractContextManager[object]:

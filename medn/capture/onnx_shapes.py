@@ -6,6 +6,7 @@ graph whose inputs have sizes has sizes everywhere. Weights are never looked at,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,15 +15,34 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from medn.capture.calls import Tensor
+from medn.capture.onnx_file import first_line, printable
 from medn.core.errors import UsageError
 
 LARGEST_KNOWN = 4096
 """Elements of a tensor whose values are followed."""
+MOST_ELEMENTS = 2**48
+"""Of one tensor: beyond all memories there are."""
 BY_SHAPE = ("Shape", "Size")
 """Their results follow from the shape of what they are given."""
 SHAPE_KEEPING = ("GroupNormalization", "MeanVarianceNormalization")
 """The two operators for which onnx infers no shape."""
-BY_CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+COMPUTED = frozenset(
+    """
+    Abs Add And ArgMax ArgMin BitShift BitwiseAnd BitwiseNot BitwiseOr Cast CastLike Ceil Clip Compress Concat Constant
+    ConstantOfShape Cos CumSum Div Equal Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater
+    GreaterOrEqual Identity IsNaN Less LessOrEqual Log Max Mean Min Mod Mul Neg NonZero Not Or Pad Pow Range Reciprocal
+    ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Sin Size
+    Slice Split Sqrt Squeeze Sub Sum Tile TopK Transpose Trilu Unsqueeze Where Xor
+    """.split()  # noqa: SIM905
+)
+"""The operators whose values are computed: those that exporters write sizes with. Each takes no longer than its tensors
+are large, whatever it is given, which cannot be said of all operators there are."""
+BOUNDED = ("Compress", "Concat", "Constant", "NonZero", "Reshape", "Slice", "Squeeze", "Unsqueeze")
+"""What these make is no larger than what they are given, so it is small even where its size is not known before."""
+
+
+class Untold(UsageError):
+    """A size follows from values that only a real run has."""
 
 
 class Shapes:
@@ -31,50 +51,87 @@ class Shapes:
     def __init__(self, model: onnx.ModelProto) -> None:
         self._opsets = list(model.opset_import)
         self._versions = {opset.domain: opset.version for opset in self._opsets}
+        for domain, version in self._versions.items():
+            if not isinstance(domain, str) or not 0 < version < 2**31:
+                raise UsageError(f"opset_import: {domain!r} must be a name with a version above 0 (got {version})")
         self._ir_version = model.ir_version
-        self._declared = {each.name: each.type for each in (*model.graph.value_info, *model.graph.output)}
+        self._context = type(onnx.checker.DEFAULT_CONTEXT)()
+        self._context.ir_version = min(max(self._ir_version, 3), onnx.IR_VERSION)
+        self._context.opset_imports = self._versions
+        self._declared: dict[str, onnx.TypeProto] = {}
         self._types: dict[str, onnx.TypeProto] = {}
         self.values: dict[str, np.ndarray[Any, Any]] = {}
 
+    def declare(self, name: str, declared: onnx.TypeProto) -> None:
+        """What the file says of a tensor that is not yet made."""
+        self._declared[name] = declared
+
     def set_type(self, name: str, element_type: int, shape: Iterable[int]) -> None:
-        self._types[name] = onnx.helper.make_tensor_type_proto(element_type, list(shape))
+        sizes = list(shape)
+        if element_type not in onnx.TensorProto.DataType.values() or element_type == onnx.TensorProto.UNDEFINED:
+            raise UsageError(f"tensor {name!r}: no such element type: {element_type}")
+        if min(sizes, default=0) < 0:
+            raise UsageError(f"tensor {name!r}: sizes must be from 0 on (got {sizes})")
+        if math.prod(sizes) > MOST_ELEMENTS:
+            raise UsageError(f"tensor {name!r}: too large for any memory (got {sizes})")
+        self._types[name] = onnx.helper.make_tensor_type_proto(element_type, sizes)
 
-    def set_weight(self, weight: onnx.TensorProto) -> None:
-        self.set_type(weight.name, weight.data_type, weight.dims)
+    def set_weight(self, name: str, weight: onnx.TensorProto) -> None:
+        self.set_type(name, weight.data_type, weight.dims)
         external = weight.data_location == onnx.TensorProto.EXTERNAL
-        if not external and int(np.prod(weight.dims)) <= LARGEST_KNOWN:
-            self.values[weight.name] = onnx.numpy_helper.to_array(weight)
+        if not external and math.prod(weight.dims) <= LARGEST_KNOWN:
+            try:
+                self.values[name] = onnx.numpy_helper.to_array(weight)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise UsageError(f"weight {name!r}: {first_line(error)}") from None
 
-    def rename(self, source: str, target: str) -> None:
-        self._types[target] = self._types[source]
-        if source in self.values:
-            self.values[target] = self.values[source]
+    def set_value(self, name: str, value: Any) -> None:
+        self.values[name] = np.asarray(value)
+
+    def element_type(self, name: str) -> int:
+        found: int = self._types[name].tensor_type.elem_type
+        return found
 
     def tensor(self, name: str) -> Tensor:
         kind = self._types[name].tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         shape = tuple(dimension.dim_value for dimension in kind.shape.dim)
-        return Tensor(name, name, shape, dtype.name, dtype.itemsize, int(np.prod(shape)) * dtype.itemsize)
+        return Tensor(name, name, shape, dtype.name, dtype.itemsize, math.prod(shape) * dtype.itemsize)
 
     def follow(self, node: onnx.NodeProto) -> None:
         """Find out the shapes of a node's outputs, and their values where they are small and known."""
         found = self._inferred(node)
         names = [name for name in node.output if name]
         for name, value in zip(names, self._computed(node, names, found), strict=False):
-            self.values[name] = np.asarray(value)
-            self.set_type(name, onnx.helper.np_dtype_to_tensor_dtype(self.values[name].dtype), np.shape(value))
+            value = np.asarray(value)
+            self.set_type(name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            self.values[name] = value
         for name in names:
             if name not in self.values:
-                self._types[name] = self._complete(node, name, found)
+                self._complete(node, name, found.get(name))
+
+    def follow_declared(self, node: onnx.NodeProto) -> None:
+        """Take the shapes of a node's outputs from what the file declares."""
+        for name in filter(None, node.output):
+            self._complete(node, name, None)
+
+    def _complete(self, node: onnx.NodeProto, name: str, inferred: onnx.TypeProto | None) -> None:
+        """The inferred type, or the one the file declares, if either has every size."""
+        for candidate in (inferred, self._declared.get(name)):
+            if candidate is not None and _elements(candidate) < np.inf:
+                kind = candidate.tensor_type
+                return self.set_type(name, kind.elem_type, [size.dim_value for size in kind.shape.dim])
+        raise Untold(f"{place(node)}: the shape of its output {name!r} cannot be told, and the file does not say it")
 
     def _computed(self, node: onnx.NodeProto, names: list[str], found: Mapping[str, onnx.TypeProto]) -> Sequence[Any]:
         """The values of the outputs; none where they are large or not all inputs are known."""
-        known = self._known_inputs(node)
-        large = any(LARGEST_KNOWN < _elements(found.get(name)) < np.inf for name in names)
-        if known is None or large or node.op_type in BY_CHANCE or _has_subgraph(node):
+        known = self._known_inputs(node) if node.op_type in COMPUTED and not node.domain else None
+        most = max((_elements(found.get(name)) for name in names), default=0.0)
+        if known is None or (most > LARGEST_KNOWN and not (np.isinf(most) and node.op_type in BOUNDED)):
             return ()
         try:
-            return list(ReferenceEvaluator(node, opsets=self._versions).run(None, known))
+            with np.errstate(all="ignore"):
+                return list(ReferenceEvaluator(node, opsets=self._versions).run(None, known))
         except Exception:  # onnx's own evaluator has gaps, each with an error of its own: then a value is not known
             return ()
 
@@ -87,11 +144,12 @@ class Shapes:
         return {name: self.values[name] for name in given} if all(name in self.values for name in given) else None
 
     def _inferred(self, node: onnx.NodeProto) -> Mapping[str, onnx.TypeProto]:
-        version = self._versions.get(node.domain)
         try:
-            schema = onnx.defs.get_schema(node.op_type, version or 1, node.domain)
+            schema = onnx.defs.get_schema(node.op_type, self._versions.get(node.domain, 1), node.domain)
         except onnx.defs.SchemaError:
             return {}
+        if not schema.deprecated:
+            self._check(node)
         given = [name for name in node.input if name]
         data = {name: onnx.numpy_helper.from_array(self.values[name]) for name in given if name in self.values}
         types = {name: self._types[name] for name in given}
@@ -101,33 +159,32 @@ class Shapes:
             found: Mapping[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._opsets, ir_version=self._ir_version
             )
-        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise UsageError(f"{_place(node)} does not fit the sizes of its inputs: {reason}") from None
+            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {printable(reason)}") from None
         return found
 
-    def _complete(self, node: onnx.NodeProto, name: str, found: Mapping[str, onnx.TypeProto]) -> onnx.TypeProto:
-        """The inferred type, or the one the file declares, if either has every size."""
-        for candidate in (found.get(name), self._declared.get(name)):
-            if candidate is not None and _elements(candidate) < np.inf:
-                return candidate
-        raise UsageError(
-            f"{_place(node)}: the shape of its output {name!r} cannot be told, and the file does not say it"
-        )
+    def _check(self, node: onnx.NodeProto) -> None:
+        """Whether its inputs, outputs and attributes are such as the operator has."""
+        try:
+            onnx.checker.check_node(node, self._context)
+        except (onnx.checker.ValidationError, RuntimeError) as error:
+            raise UsageError(f"{place(node)} is malformed: {first_line(error)}") from None
 
 
 def _elements(kind: onnx.TypeProto | None) -> float:
     """How many elements a tensor has; infinitely many where a size is missing or it is no tensor."""
     if kind is None or not kind.tensor_type.HasField("shape"):
         return np.inf
-    sizes = [each.dim_value if each.HasField("dim_value") else np.inf for each in kind.tensor_type.shape.dim]
-    return np.inf if np.inf in sizes else float(np.prod(sizes))
+    sizes = kind.tensor_type.shape.dim
+    return math.prod(each.dim_value for each in sizes) if all(each.HasField("dim_value") for each in sizes) else np.inf
 
 
-def _has_subgraph(node: onnx.NodeProto) -> bool:
-    return any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
+def place(node: onnx.NodeProto) -> str:
+    return f"node {printable(node.name)!r} ({operator(node)})"
 
 
-def _place(node: onnx.NodeProto) -> str:
-    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return f"node {node.name!r} ({operator})"
+def operator(node: onnx.NodeProto) -> str:
+    """What a node does, for people."""
+    name = printable(node.op_type)
+    return f"{printable(node.domain)}.{name}" if node.domain else name

@@ -1,0 +1,92 @@
+"""Reading an ONNX file within bounds: nobody vouches for it, and a small file can describe something enormous."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from medn.core.errors import UsageError
+
+LARGEST_BYTES = 2**31
+"""More than that no protobuf message can hold; larger models keep their weights in other files."""
+MOST_OPERATORS = 1_000_000
+"""After its functions are opened. The largest language models have some ten thousand."""
+
+MOST_LEVELS = 64
+"""Of functions that call functions."""
+
+Function = tuple[str, str, str]
+"""Domain, name and overload."""
+
+
+def called(node: onnx.NodeProto) -> Function:
+    return node.domain, node.op_type, node.overload
+
+
+def read_onnx(path: Path) -> onnx.ModelProto:
+    """The model, without its weights where these lie elsewhere."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path}: not a file")
+        if path.stat().st_size > LARGEST_BYTES:
+            raise UsageError(f"{path}: not an ONNX file: {path.stat().st_size:,} bytes, which none can have")
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except (DecodeError, ValueError) as error:
+        raise UsageError(f"{path}: not an ONNX file: {first_line(error)}") from None
+    if not model.graph.node:
+        raise UsageError(f"{path}: not an ONNX file, or one without any operator")
+    _check_functions(path, model)
+    return model
+
+
+def first_line(error: Exception) -> str:
+    """The beginning of what a library says, which may be many lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return printable((lines or [type(error).__name__])[0], most=300)
+
+
+def printable(text: str | bytes, most: int = 80) -> str:
+    """Text from a file, which may hold anything, as it can be shown: short and without control characters.
+
+    protobuf gives text that is no UTF-8 as bytes.
+
+    >>> printable("a\x1b[2J\nb")
+    'a?[2J?b'
+    """
+    text = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return "".join(each if each.isprintable() else "?" for each in text[:most])
+
+
+def _check_functions(path: Path, model: onnx.ModelProto) -> None:
+    """Functions that call functions grow with every level, so how many operators they open into is counted before."""
+    calls = {(each.domain, each.name, each.overload): Counter(_all_called(each.node)) for each in model.functions}
+    sizes: dict[Function, int] = {}
+    for _ in range(MOST_LEVELS):
+        waiting = [name for name in calls if name not in sizes]
+        ready = [name for name in waiting if all(each in sizes for each in calls[name] if each in calls)]
+        sizes |= {name: _opened(calls[name], sizes) for name in ready}
+    left = [name for name in calls if name not in sizes]
+    if left:
+        raise UsageError(f"{path}: function {left[0][1][:80]!r} calls itself, or others {MOST_LEVELS} levels deep")
+    total = _opened(Counter(_all_called(model.graph.node)), sizes)
+    if total > MOST_OPERATORS:
+        raise UsageError(f"{path}: its functions open into {total:,} operators; at most {MOST_OPERATORS:,} are read")
+
+
+def _opened(calls: Counter[Function], sizes: dict[Function, int]) -> int:
+    return sum(count * sizes.get(name, 1) for name, count in calls.items())
+
+
+def _all_called(nodes: Iterable[onnx.NodeProto]) -> Iterator[Function]:
+    """Every operator, those in the bodies of others included."""
+    for node in nodes:
+        yield called(node)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _all_called(body.node)
