@@ -20,7 +20,7 @@ def recognise(operation: Operation) -> tuple[LayerKind, Recognised] | None:
     >>> kind.name, found.batch_size
     ('linear', 4)
     """
-    return _first_possible((kind, kind.recognise(operation)) for kind in layer_kinds.values())
+    return first_possible((kind, kind.recognise(operation)) for kind in layer_kinds.values())
 
 
 def recognise_module(
@@ -29,10 +29,10 @@ def recognise_module(
     """The kind that knows this module as a whole; None for most, which are known by their operations."""
     if not input_shapes:
         return None
-    return _first_possible((kind, kind.recognise_module(module, input_shapes)) for kind in layer_kinds.values())
+    return first_possible((kind, kind.recognise_module(module, input_shapes)) for kind in layer_kinds.values())
 
 
-def _first_possible(
+def first_possible(
     found: Iterable[tuple[LayerKind, Recognised | None]],
 ) -> tuple[LayerKind, Recognised] | None:
     """Models hold degenerate calls too, such as on empty tensors; those are no layer of any kind."""

@@ -90,9 +90,10 @@ def _if(walk: Walk, node: onnx.NodeProto, scope: Scope) -> None:
     else:
         found = {name: _go_through(walk, branch, scope, ()) for name, branch in branches.items()}
         taken = max(found, key=lambda name: found[name].part.work)
+    for name, passed in found.items():
+        if len(passed.outputs) != len(node.output):
+            raise UsageError(f"{place(node)} is malformed: its {name} gives {len(passed.outputs)} outputs")
     passed = found[taken]
-    if len(passed.outputs) != len(node.output):
-        raise UsageError(f"{place(node)} is malformed: its {taken} gives {len(passed.outputs)} outputs")
     walk.put(passed.part)
     for inner, outer in zip(passed.outputs, node.output, strict=True):
         if outer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised, Shape, contiguous_strides
-from medn.layer_generators.recognition import recognise
+from medn.layer_generators.recognition import first_possible, recognise
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def recognise_node(node: Node) -> tuple[LayerKind, Recognised] | None:
     """The layer kind of a node; None where no kind knows it."""
     translator = TRANSLATORS.get(node.operator)
     found = translator(node) if translator else None
-    return recognise(found) if isinstance(found, Operation) else found
+    if found is None:
+        return None
+    return recognise(found) if isinstance(found, Operation) else first_possible([found])
 
 
 def node_flops(node: Node) -> int | None:

@@ -77,7 +77,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a negative size": (set_size(-8), r"x: axis 2 \(got -8\) has no size"),
     "no size": (set_size(0), r"x: axis 2 \(got 0\) has no size"),
     "an enormous size": (set_size(2**62), "too large for any memory"),
-    "a size below the kernel": (set_size(1), "pool"),
     "a weight of negative size": (
         set_weight(dims=[4, 4, -3, 3]),
         r"'w': sizes must be from 0 on \(got \[4, 4, -3, 3\]\)",
