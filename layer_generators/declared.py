@@ -55,8 +55,10 @@ class DeclaredKind(LayerKind):
         for name in names:
             if name in RESERVED:
                 yield f"{name}: this name has a meaning of its own; give the column another one"
-            elif not name.isprintable() or not name.strip() or "=" in name or len(name) > LONGEST_COLUMN:
-                yield f"{name!r:.80}: a column's name must be of at most {LONGEST_COLUMN} letters, without ="
+            elif not name.isprintable() or name.strip() != name or not 0 < len(name) <= LONGEST_COLUMN:
+                yield f"{name!r:.80}: a column's name must be of 1 to {LONGEST_COLUMN} letters"
+            elif "=" in name or name.startswith("__"):
+                yield f"{name!r:.80}: a column's name must not hold = or start with __"
         if not names or len(set(names)) < len(names):
             yield "it needs parameters, each with a name of its own"
         for name in set(self.layer_columns) - {*names, *CONDITION_COLUMNS}:

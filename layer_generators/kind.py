@@ -174,7 +174,7 @@ class LayerKind(ABC):
         """For kinds that torch takes apart into many operations: known by their module instead."""
         return None
 
-    def layer(self, **given: Scalar) -> Layer:
+    def layer(self, /, **given: Scalar) -> Layer:
         """A checked layer of this kind; all mistakes come at once.
 
         >>> layer_kinds["linear"].layer(in_features=8, out_features=16).kind

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from medn.cli.output import AsJson, say, write_json, write_rows
+from medn.core.errors import UsageError
 
 MOST_REASONS = 10
 """Reasons for refusals that are shown; JSON has them all."""
@@ -16,8 +17,26 @@ MOST_REASONS = 10
 
 def import_rows(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV (also compressed), Parquet or Feather.")],
-    mapping: Annotated[Path, typer.Option("--map", metavar="MAPPING", help="Says what the columns mean (YAML).")],
     run: Annotated[Path, typer.Option("--run", metavar="DIR", help="The run folder they go to.")],
+    mapping: Annotated[
+        Path | None, typer.Option("--map", metavar="MAPPING", help="Says what the columns mean (YAML).")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--kind", help="Instead of a mapping: the table is a layer kind of its own, of this name.")
+    ] = "",
+    latency: Annotated[str, typer.Option("--latency", metavar="COLUMN", help="With --kind: the latency.")] = "",
+    unit: Annotated[str, typer.Option("--unit", help="Of the latency: s, ms, us or ns; else its name ends so.")] = "",
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="A,B", help="Columns that make a layer; all inputs if left out.")
+    ] = "",
+    device: Annotated[str, typer.Option("--device", help="Its name, where the table has no column device.")] = "",
+    work: Annotated[str, typer.Option("--work", metavar="COLUMN", help="How much there is to compute.")] = "",
+    moved: Annotated[str, typer.Option("--bytes", metavar="COLUMN", help="How many bytes are moved.")] = "",
+    drop: Annotated[str, typer.Option("--drop", metavar="A,B", help="Columns that are no inputs.")] = "",
+    rename: Annotated[list[str], typer.Option("--rename", metavar="OLD=NEW", help="Another name for a column.")] = [],  # noqa: B006
+    where: Annotated[
+        list[str], typer.Option("--where", metavar="COLUMN=A,B", help="Only rows with one of these values.")
+    ] = [],  # noqa: B006
     mix_environments: Annotated[
         bool, typer.Option("--mix-environments", help="Add to a run that holds something else already.")
     ] = False,
@@ -25,22 +44,63 @@ def import_rows(
 ) -> None:
     """Bring measurements made elsewhere into a run.
 
-    Rows that are no possible layer are left out, and the reasons are counted.
+    With --map, a mapping says how rows become layers of a kind that medn knows. With --kind and --latency, the table
+    is a layer kind of its own: every other column is an input. Columns named device, batch_size, utilization, cache,
+    dtype and threads keep their meaning. Rows that are no possible layer are left out, and the reasons are counted.
 
     \b
     Examples:
       medn import layers.csv --map mapping.yaml --run runs/v100
-      medn import layers.parquet --map mapping.yaml --run runs/v100 --json
+      medn import gemm.csv --kind gemm --latency latency_ms --run runs/gemm
+      medn import ops.csv --kind rope --latency us --unit us --layer heads,tokens --where op=rope --run runs/rope
     """
     from medn.cli.progress import RowProgress
     from medn.pipeline.import_mapping import load_mapping
     from medn.pipeline.importing import import_table
     from medn.pipeline.run_folder import RunFolder
+    from medn.pipeline.table_file import open_table
 
+    only_with_kind = (latency, unit, layer, device, work, moved, drop, rename, where)
+    if (mapping is None) == (not kind):
+        raise UsageError("say what the table holds: either --map MAPPING, or --kind NAME with --latency COLUMN")
+    if mapping is not None and any(only_with_kind):
+        raise UsageError("--latency, --unit, --layer and the like go with --kind; a mapping says all of it itself")
+    if kind and not latency:
+        raise UsageError("--kind needs --latency COLUMN: which column is the latency")
+    told: tuple[str, ...] = ()
+    declared = None
+    if mapping is not None:
+        meaning, opened = load_mapping(mapping), open_table(table)
+    else:
+        from medn.pipeline.declaring import Declaration, declare
+
+        opened = open_table(table)
+        found = declare(
+            opened,
+            Declaration(
+                kind=kind,
+                latency=latency,
+                unit=unit,
+                device=device,
+                layer=_names(layer),
+                work=work,
+                traffic=moved,
+                drop=_names(drop),
+                rename=dict(_pair("--rename", each) for each in rename),
+                where={name: _names(values) for name, values in (_pair("--where", each) for each in where)},
+            ),
+        )
+        meaning, declared, told = found.mapping, found.kind, found.notes
     progress = RowProgress()
     outcome = import_table(
-        table, load_mapping(mapping), RunFolder(run), mix_environments=mix_environments, on_rows=progress.on_rows
+        opened,
+        meaning,
+        RunFolder(run),
+        declared=declared,
+        mix_environments=mix_environments,
+        on_rows=progress.on_rows,
     )
+    outcome = replace(outcome, notes=(*outcome.notes, *told))
     if as_json:
         write_json({"run": str(run), **asdict(outcome)})
     else:
@@ -52,3 +112,14 @@ def import_rows(
         say(f"{table.name}: {note}")
     refused = outcome.rows - outcome.imported
     say(f"{outcome.rows} rows read, {outcome.imported} imported into {run}, {refused} left out")
+
+
+def _names(written: str) -> list[str]:
+    return [name.strip() for name in written.split(",") if name.strip()]
+
+
+def _pair(option: str, written: str) -> tuple[str, str]:
+    name, separator, value = written.partition("=")
+    if not separator or not name.strip() or not value.strip():
+        raise UsageError(f"{option} {written!r}: must be written as NAME=VALUE")
+    return name.strip(), value.strip()

@@ -146,12 +146,31 @@ def _rounds(calls: Sequence[Timed], seconds: float, clock: Clock, wall: Clock) -
 
 def _layers(predictor: Predictor, kind: str) -> list[dict[str, Scalar]]:
     """Different layers of a kind as one would ask for them; those that lie where was measured, if any do."""
-    points = plan_points(parse_sweep(PLAN.replace("KIND", kind).replace("POINTS", str(3 * LAYERS)))).points
-    rows = [
-        {**_spoken(layer_kinds[kind], point.layer.values), "batch_size": point.condition.batch_size} for point in points
-    ]
-    usual = [row for row in rows if predictor.estimator(kind).layer(row).in_range]
+    estimator = predictor.estimator(kind)
+    rows = _planned(estimator.kind) if kind in layer_kinds else _drawn(estimator)
+    usual = [row for row in rows if estimator.layer(row).in_range]
     return (usual or rows)[:LAYERS]
+
+
+def _planned(kind: LayerKind) -> list[dict[str, Scalar]]:
+    """Layers as a sweep draws them."""
+    points = plan_points(parse_sweep(PLAN.replace("KIND", kind.name).replace("POINTS", str(3 * LAYERS)))).points
+    return [{**_spoken(kind, point.layer.values), "batch_size": point.condition.batch_size} for point in points]
+
+
+def _drawn(estimator: Estimator) -> list[dict[str, Scalar]]:
+    """Layers of a kind that no sweep knows, drawn from between what was measured."""
+    random, known = np.random.default_rng(1), estimator.range
+    columns: dict[str, list[Any]] = {}
+    for each in estimator.kind.parameters:
+        if each.name in known.schema.categories:
+            texts = [known.schema.categories[each.name][code] for code in known.seen[each.name]]
+            columns[each.name] = random.choice(texts, 3 * LAYERS).tolist()
+        elif each.name in known.schema.names:
+            place = known.schema.index(each.name)
+            numbers = random.uniform(known.low[place], known.high[place], 3 * LAYERS)
+            columns[each.name] = (numbers if each.type is float else np.rint(numbers).astype(int)).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}]
 
 
 def _spoken(kind: LayerKind, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -159,9 +178,9 @@ def _spoken(kind: LayerKind, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
     return {each.name: values[each.name] for each in kind.parameters if values[each.name] != each.default}
 
 
-def _columns(rows: Sequence[Mapping[str, Scalar]], kind: str, count: int) -> Columns:
+def _columns(rows: Sequence[Mapping[str, Scalar]], kind: LayerKind, count: int) -> Columns:
     """So many rows as columns, those given over and over."""
-    defaults = {each.name: each.default for each in layer_kinds[kind].parameters}
+    defaults = {each.name: each.default for each in kind.parameters}
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: np.resize(np.array([row.get(name, defaults.get(name)) for row in rows]), count) for name in names}
 
@@ -181,15 +200,16 @@ def _next_layer(estimator: Estimator, turns: Iterator[Mapping[str, Scalar]]) -> 
 def _predict_calls(predictor: Predictor, layers: Layers, sizes: Sequence[int]) -> Iterator[Timed]:
     for size in sizes:
         for kind, rows in layers.items():
-            yield Timed("predict", kind, size, partial(predictor.predict, _columns(rows, kind, size), kind))
+            columns = _columns(rows, predictor.estimator(kind).kind, size)
+            yield Timed("predict", kind, size, partial(predictor.predict, columns, kind))
         if 1 < len(layers) <= size:
-            yield Timed("predict", "mixed", size, partial(predictor.predict, _mixed(layers, size)))
+            yield Timed("predict", "mixed", size, partial(predictor.predict, _mixed(predictor, layers, size)))
 
 
-def _mixed(layers: Layers, count: int) -> Columns:
+def _mixed(predictor: Predictor, layers: Layers, count: int) -> Columns:
     """Rows of all kinds in turns; a gap where a kind has no such column."""
     each = -(-count // len(layers))
-    parts = {kind: _columns(rows, kind, each) for kind, rows in layers.items()}
+    parts = {kind: _columns(rows, predictor.estimator(kind).kind, each) for kind, rows in layers.items()}
     order = np.arange(each * len(parts)).reshape(len(parts), each).T.ravel()[:count]
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
     columns: Columns = {"kind": np.repeat(list(parts), each)[order]}
@@ -213,7 +233,7 @@ def _native(
 
     They get numbers that are ready to be used: no features, no check of the range, no interval.
     """
-    columns = _columns(rows, kind, max(NATIVE_SIZES))
+    columns = _columns(rows, predictor.estimator(kind).kind, max(NATIVE_SIZES))
     learned = predictor.predict(columns, kind).latency_s
     numbers = [np.asarray(values, dtype=np.float64) for values in columns.values() if values.dtype.kind in "iufb"]
     inputs = np.column_stack(numbers)

@@ -22,7 +22,7 @@ from medn.core.config import Section, parse_yaml, read_text, validate
 from medn.core.errors import ConfigError, UsageError, unknown
 from medn.core.values import CONDITION_COLUMNS, Condition, Layer, Point, Scalar, freeze
 from medn.layer_generators.conditions import condition_mistake
-from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.kind import LayerKind, layer_kinds
 
 Cells = Mapping[str, Any]
 """One row of a table: its cells by column; a missing one is None or NaN."""
@@ -73,6 +73,7 @@ class ImportMapping(Section):
     energy_j: ColumnSource | None = None
     columns: dict[str, ColumnSource] = Field(description="parameters of the layer, and conditions")
     extra: dict[str, ColumnSource] = Field({}, description="columns of your own, kept with the conditions")
+    layer: list[str] = Field([], description="columns of your own, or conditions, that tell one layer from another too")
     where: dict[str, Scalar | list[Scalar]] = Field(
         {}, description="only rows with these values, or with one of several"
     )
@@ -93,6 +94,10 @@ def load_mapping(path: Path) -> ImportMapping:
     known = [*layer_kinds[mapping.kind].names, *CONDITION_COLUMNS]
     mistakes = [f"columns.{name}: {unknown('column', name, known)}" for name in mapping.columns if name not in known]
     mistakes += [f"extra.{name}: belongs under columns" for name in mapping.extra if name in known]
+    beside = [*mapping.extra, *CONDITION_COLUMNS]
+    mistakes += [
+        f"layer: {unknown('column under extra', name, beside)}" for name in mapping.layer if name not in beside
+    ]
     if mistakes:
         raise ConfigError(str(path), mistakes)
     return mapping
@@ -101,9 +106,9 @@ def load_mapping(path: Path) -> ImportMapping:
 class PointReader:
     """Turns rows into points. A layer that stands in many rows is checked once."""
 
-    def __init__(self, mapping: ImportMapping) -> None:
+    def __init__(self, mapping: ImportMapping, kind: LayerKind) -> None:
         self.mapping = mapping
-        self.kind = layer_kinds[mapping.kind]
+        self.kind = kind
         self._layer_sources = {name: from_ for name, from_ in mapping.columns.items() if name not in CONDITION_COLUMNS}
         self._condition_sources = {name: from_ for name, from_ in mapping.columns.items() if name in CONDITION_COLUMNS}
         self._flags = {name for name in self._layer_sources if self.kind.meaning(name)[0].type is bool}
@@ -128,12 +133,12 @@ class PointReader:
     def _checked_layer(self, cells: dict[str, Any]) -> Layer | ConfigError:
         values = {name: bool(cell) if name in self._flags and cell in (0, 1) else cell for name, cell in cells.items()}
         try:
-            return self.kind.layer(**{name: _whole(value) for name, value in values.items() if value is not None})
+            return self.kind.layer(**{name: whole(value) for name, value in values.items() if value is not None})
         except ConfigError as error:
             return error
 
     def _condition(self, row: Cells) -> Condition:
-        values = {name: _whole(source.read(row)) for name, source in self._condition_sources.items()}
+        values = {name: whole(source.read(row)) for name, source in self._condition_sources.items()}
         for name, value in values.items():
             mistake = condition_mistake(name, value)
             if mistake:
@@ -145,7 +150,7 @@ class PointReader:
         return Condition(**values, extra=freeze(extra))
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Tables with gaps write whole numbers as 3.0: take them for what they mean."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

@@ -15,7 +15,10 @@ import numpy as np
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
 from medn.core.store import Store
 from medn.core.values import Point, Samples, Visit, content_key
+from medn.layer_generators.declared import DeclaredKind
+from medn.layer_generators.kind import layer_kinds
 from medn.pipeline.import_mapping import Cells, ImportMapping, PointReader, Source, positive
+from medn.pipeline.imported_kinds import DECLARED, ImportedKinds
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.table_file import TableFile, open_table
 
@@ -36,34 +39,43 @@ class ImportOutcome:
 
 
 def import_table(
-    table: Path,
+    table: Path | TableFile,
     mapping: ImportMapping,
     folder: RunFolder,
     *,
+    declared: DeclaredKind | None = None,
     mix_environments: bool = False,
     on_rows: Callable[[int], None] | None = None,
 ) -> ImportOutcome:
-    """Bring the rows of a table into a run. The same table under the same mapping is taken in once only."""
-    opened = open_table(table)
-    rows = chosen_rows(opened, mapping)
-    manifest = {
-        "source": table.name,
-        "sha256": hashlib.sha256(table.read_bytes()).hexdigest(),
+    """Bring the rows of a table into a run. The same table under the same mapping is taken in once only.
+
+    `declared` is the kind of the rows where it is none of medn's own; the run remembers it.
+    """
+    opened = table if isinstance(table, TableFile) else open_table(table)
+    path, rows = opened.path, chosen_rows(opened, mapping)
+    manifest: dict[str, Any] = {
+        "source": path.name,
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "mapping": mapping.model_dump(mode="json"),
     }
+    if declared:
+        manifest[DECLARED] = declared.as_json()
     environment = content_key(manifest)
     refused = Counter(opened.broken)
     with folder.undone_on_error(), folder.locked(), folder.store() as store:
         held = _held_already(store, environment, manifest, mix_environments)
+        # What other tables of the run declared under the same name must agree.
+        told = ImportedKinds.of({**store.environments(), environment: manifest})
+        reader = PointReader(mapping, told.declared.get(mapping.kind) or layer_kinds[mapping.kind])
         store.add_environment(environment, manifest)
-        entries = _entries(_counted(rows, on_rows), mapping, environment, store, table.stat().st_mtime, refused)
+        entries = _entries(_counted(rows, on_rows), reader, environment, store, path.stat().st_mtime, refused)
         # One commit for the whole table: a table that is half in could not be told from one that is all in.
         store.record(_new(entries, held))
         read = len(rows) + sum(opened.broken.values())
         imported = read - refused.total()
         if not imported:
             reasons = [f"{reason} ({count} rows)" for reason, count in refused.most_common(3)]
-            raise NothingMeasured(f"no row of {table} could be used: {'; '.join(reasons)}")
+            raise NothingMeasured(f"no row of {path} could be used: {'; '.join(reasons)}")
     return ImportOutcome(read, imported, tuple(refused.most_common()), opened.notes)
 
 
@@ -130,14 +142,14 @@ def _listed(names: Sequence[str]) -> str:
 
 def _entries(
     rows: Iterator[Cells],
-    mapping: ImportMapping,
+    reader: PointReader,
     environment: str,
     store: Store,
     measured_at: float,
     refused: Counter[str],
 ) -> Iterator[tuple[Point, Visit]]:
     """A visit with one sample for each row that can be used; several rows of one point are several passes."""
-    reader = PointReader(mapping)
+    mapping = reader.mapping
     next_passes = Counter({key: max(passes) + 1 for key, passes in store.visited().items()})
     for row in rows:
         try:

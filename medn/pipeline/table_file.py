@@ -42,6 +42,9 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 """What longer ones say is read as a fraction, which has no end."""
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
+INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: [0-9]+")
+"""What pandas calls a column without a name."""
+
 HEAD = 1_000_000
 """So many characters hold the first two lines."""
 
@@ -204,7 +207,7 @@ def _by_name(names: Iterable[str], columns: Iterable[Any]) -> dict[str, list[Any
     """The columns of each name; one without a name, such as the index of a data frame, is none."""
     found: dict[str, list[Any]] = {}
     for name, column in zip(names, columns, strict=True):
-        if name:
+        if name and not INDEX.fullmatch(name):
             found.setdefault(name, []).append(column)
     return found
 

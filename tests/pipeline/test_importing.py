@@ -135,7 +135,8 @@ def test_columns_of_ones_own_are_kept_with_the_condition(table: Path, folder: Ru
 )
 def test_a_row_that_is_no_point_says_why(cells: dict[str, Any], reason: str, tmp_path: Path) -> None:
     columns = {"in_features": "n", "out_features": "m", "utilization": "busy", "batch_size": "batch"}
-    reader = PointReader(mapping(tmp_path, kind="linear", device={"column": "phone"}, columns=columns))
+    chosen = mapping(tmp_path, kind="linear", device={"column": "phone"}, columns=columns)
+    reader = PointReader(chosen, layer_kinds["linear"])
     row = {"n": 16, "m": 32, "busy": 0.5, "batch": 1, "phone": "pixel", **cells}
     with pytest.raises(UsageError) as caught:
         reader.point(row)
