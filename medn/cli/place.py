@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from medn.predictor.predictor import Predictor
 
 
+AS_GIVEN = "as given"
+"""The batch size of a model's example inputs."""
+
+
 def place(
     bundle: BundleArgument,
     models: Annotated[
@@ -28,6 +32,9 @@ def place(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("placement.json"),
     device: DeviceOption = "",
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", metavar="N,N,...", help="To measure each model at; as its inputs are.")
+    ] = AS_GIVEN,
     threads: Annotated[int, typer.Option("--threads", min=1, help="As many as the layers were measured with.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -35,16 +42,17 @@ def place(
 
     The machine must be the one whose layers are in the bundle. What is learned goes into a file for
     `medn predict BUNDLE MODEL --placement FILE`. The errors shown are of each model when it is predicted
-    with what the others teach.
+    with what the others teach. Intervals are wider at batch sizes beyond those that were measured.
 
     \b
     Examples:
       medn place runs/laptop/laptop.medn timm:resnet18 timm:mobilenetv2_100 timm:vit_tiny_patch16_224
       medn place runs/laptop/laptop.medn python:my_nets:small python:my_nets:wide python:my_nets:deep --out nets.json
+      medn place runs/laptop/laptop.medn timm:resnet18 timm:vit_tiny_patch16_224 timm:ghostnet_100 --batch-sizes 1,4,16
     """
     import medn
     from medn.capture.capturing import capture
-    from medn.model.measuring import measure_models, plain, usable_backend
+    from medn.model.measuring import Timeable, batched, measure_models, plain, usable_backend
     from medn.model.placement import FEWEST, fit_placement
     from medn.model.prepared import PreparedModel
     from medn.model.sources import make_model
@@ -53,16 +61,23 @@ def place(
         raise UsageError(f"give at least {FEWEST} different models (got {len(set(models))})")
     predictor = medn.load(bundle, device or None)
     backend = usable_backend(predictor.bundle.backend(predictor.device))
-    made = {}
+    sizes = _read_sizes(batch_sizes)
+    made: dict[tuple[str, int | None], Timeable] = {}
     for source in dict.fromkeys(models):
         say(f"making {source}")
-        made[source] = plain(*make_model(source))
-    prepared = {source: PreparedModel(predictor, capture(*each)) for source, each in made.items()}
-    makers = {source: partial(made.pop, source) for source in prepared}  # a compiled one needs its module no longer
+        alone = plain(*make_model(source))
+        made |= {(source, size): alone if size is None else batched(alone, size) for size in sizes}
+    prepared = {case: PreparedModel(predictor, capture(*each)) for case, each in made.items()}
+    names = {case: case[0] if len(sizes) == 1 else f"{case[0]} at batch size {case[1]}" for case in prepared}
+    makers = {names[case]: partial(made.pop, case) for case in prepared}  # a compiled one needs its module no longer
     found = measure_models(backend, makers, threads, say)
-    measured = [(prepared[source], each.seconds) for source, each in found.items()]
-    placement = fit_placement(predictor, measured)
-    rows = [{"model": source, **row} for source, row in zip(found, _rows(predictor, measured), strict=True)]
+    measured = [(prepared[case], found[names[case]].seconds) for case in prepared]
+    networks = [source for source, _ in prepared]
+    placement = fit_placement(predictor, measured, networks=networks)
+    rows = [
+        {"model": source, "batch_size": model.model.batch_size, **row}
+        for source, (model, _), row in zip(networks, measured, _rows(predictor, measured, networks), strict=True)
+    ]
     if as_json:
         write_json({"placement": asdict(placement), "models": rows})
     else:
@@ -72,11 +87,23 @@ def place(
     say(f"written to {out}; use it: medn predict {bundle} MODEL --placement {out}")
 
 
-def _rows(predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]]) -> Iterator[dict[str, float]]:
+def _read_sizes(written: str) -> list[int | None]:
+    if written == AS_GIVEN:
+        return [None]
+    parts = [part.strip() for part in written.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise UsageError(f"--batch-sizes: must be whole numbers from 1 on, such as 1,4,16 (got {written!r})")
+    return list(dict.fromkeys(int(part) for part in parts))
+
+
+def _rows(
+    predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], networks: Sequence[str]
+) -> Iterator[dict[str, float]]:
     """Each model as it was measured, as its layers alone say, and as the other models teach."""
     from medn.model.placement import taught_by_others
 
-    for (model, seconds), placement in zip(measured, taught_by_others(predictor, measured), strict=True):
+    placements = taught_by_others(predictor, measured, networks=networks)
+    for (model, seconds), placement in zip(measured, placements, strict=True):
         predicted_s = model.predict(placement=placement).latency_s
         alone_s = model.predict().latency_s
         error = predicted_s / seconds - 1

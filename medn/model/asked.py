@@ -17,6 +17,7 @@ from medn.core.values import ELEMENT_BYTES, Layer, Scalar
 from medn.devices.cache import largest_cache_bytes
 from medn.model.repeated import Repeated
 from medn.model.schedule import batch_factors, peak_activation_bytes
+from medn.model.unmeasured import widened
 from medn.predictor.estimator import Estimates, Estimator
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Group:
                 latency_s = latency_s + share * np.maximum(more - less, 0)
         longer = latency_s / alone.latency_s
         further = {name: values * longer for name, values in alone.further.items()}
-        return Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
+        found = Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
+        return widened(found, {**self.rows.rows.columns, **conditions}, self.estimator.constants)
 
     def streams(self, conditions: Mapping[str, Scalar]) -> Flags:
         """Which layers take as long as memory does: other layers would have them take less."""

@@ -75,6 +75,16 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
     return Plain().eval().requires_grad_(False), tuple(map(filled, tensors))
 
 
+def batched(made: Timeable, batch_size: int) -> Timeable:
+    """The same model with its inputs repeated; what has no axes stays as it is."""
+    module, tensors = made
+    given = next((len(each) for each in tensors if each.ndim), 1)
+    if batch_size % given:
+        raise UsageError(f"batch size {batch_size}: must be a multiple of that of the example inputs, {given}")
+    times = batch_size // given
+    return module, tuple(each.repeat(times, *[1] * (each.ndim - 1)) if each.ndim else each for each in tensors)
+
+
 def usable_backend(name: str) -> Backend:
     """The backend of this name, which can be used here; told before anything slow is done for it."""
     backend = backends[name]

@@ -12,6 +12,7 @@ import torch
 
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.cli.main import run as medn
+from medn.core.errors import UsageError
 from medn.model import measuring
 from medn.model.placement import load_placement
 
@@ -65,6 +66,33 @@ def test_json_has_the_placement_and_the_models(bundle: str, capsys: Capture) -> 
     assert found["placement"] == json.loads(Path("nets.json").read_text())
     for row in found["models"]:
         assert row["error"] == pytest.approx(row["predicted_s"] / row["measured_s"] - 1)
+
+
+def test_models_teach_at_several_batch_sizes(bundle: str, capsys: Capture) -> None:
+    assert medn(["place", bundle, *THREE, "--batch-sizes", "1,4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placement"]["smallest_batch"], found["placement"]["largest_batch"]) == (1, 4)
+    assert [(row["model"], row["batch_size"]) for row in found["models"]] == [
+        (model, size) for model in THREE for size in (1, 4)
+    ]
+    assert found["models"][1]["measured_s"] > 0
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "1,x", "1.5", "-4"])
+def test_batch_sizes_that_are_none_are_one_sentence(sizes: str, bundle: str, capsys: Capture) -> None:
+    assert medn(["place", bundle, *THREE, "--batch-sizes", sizes]) == 2
+    assert "--batch-sizes: must be whole numbers from 1 on, such as 1,4,16" in capsys.readouterr().err
+
+
+def test_a_batch_that_is_no_multiple_of_the_examples_is_one_sentence() -> None:
+    with pytest.raises(UsageError, match="batch size 3: must be a multiple of that of the example inputs, 2"):
+        measuring.batched((torch.nn.ReLU(), (torch.zeros(2, 5),)), 3)
+
+
+def test_a_larger_batch_repeats_the_inputs() -> None:
+    _, (images, scale) = measuring.batched((torch.nn.ReLU(), (torch.ones(2, 5), torch.tensor(1.0))), 6)
+    assert images.shape == (6, 5)
+    assert scale.shape == ()
 
 
 @pytest.mark.parametrize(
