@@ -28,7 +28,7 @@ from medn.core.errors import MednError, UsageError, unknown
 from medn.core.metrics import score
 from medn.core.splits import Parts
 from medn.core.table import Array
-from medn.pipeline.candidates import pack, unpack
+from medn.deployed.packing import pack, unpack
 from medn.pipeline.timing import call_seconds, one_thread
 from medn.pipeline.tuning import one_line
 from medn.regressors.form import Form, restore

@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "regressors": {"core", "network", "regressors"},
     "selection": {"core", "selection"},
     "network": {"core", "network"},
+    "deployed": {"core", "regressors", "deployed"},
     "devices": {"core", "layer_generators", "devices"},
     "capture": {"core", "layer_generators", "devices", "capture"},
     "fusion": {"core", "layer_generators", "devices", "capture", "fusion"},
@@ -29,7 +30,8 @@ HEAVY = {
     *("lightgbm", "xgboost", "optuna"),
 }
 LIGHT_PARTS = {
-    *("core", "cli", "layer_generators", "devices", "medn", "bundle", "fusion", "model", "partition", "predictor"),
+    *("core", "cli", "layer_generators", "devices", "medn", "bundle", "deployed", "fusion", "model", "partition"),
+    "predictor",
 }
 """Parts in which not even the top of a module may import a heavy library."""
 

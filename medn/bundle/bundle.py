@@ -7,7 +7,7 @@ are rebuilt from their arrays by the classes of this package, after their number
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,15 @@ from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_
 from medn.bundle.checks import check_candidate, check_declared, check_form, check_rates, check_usual
 from medn.core.errors import MednError
 from medn.core.quantities import FURTHER
-from medn.core.values import Scalar
+from medn.core.values import Scalar, plain
+from medn.deployed.packing import unpack
 from medn.layer_generators.declared import DeclaredKind
 from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.pipeline.candidates import Candidate, describe, from_description, pack, plain, unpack
-from medn.regressors.form import Form, restore
+from medn.pipeline.candidates import Candidate, deployed_of, describe, from_description
+from medn.regressors.form import restore
 
-VERSION = 1
-RANGE_ARRAYS = ("shift", "components", "centres")
-RANGE_PREFIX = "range."
+VERSION = 2
+READ_VERSIONS = (1, 2)
 
 ARRAY_TYPES = {np.dtype(name) for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
 
@@ -39,8 +39,6 @@ class Entry:
     latency: Candidate
     further: Mapping[str, Candidate] = field(default_factory=dict)
     """Beside latency, by name: each form predicts the logarithm of its quantity."""
-    roofline: Form | None = None
-    """The seconds that the work alone explains, to go on with beyond what was measured."""
     usual: Mapping[str, Scalar] = field(default_factory=dict)
     """The columns beside the layer's own parameters, each with the value it has where a query does not say."""
     declared: DeclaredKind | None = None
@@ -94,7 +92,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
     entries = []
     for place, entry in enumerate(bundle.entries):
         chosen = {"latency": entry.latency, **entry.further}
-        described = {name: _described(candidate) for name, candidate in chosen.items()}
+        described = {name: describe(candidate) for name, candidate in chosen.items()}
         written: Json = {
             "device": entry.device,
             "kind": entry.kind,
@@ -103,13 +101,9 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
                 name: {"facts": facts, "arrays": part(f"{place}/{name}.safetensors", arrays)}
                 for name, (facts, arrays) in described.items()
             },
-            "roofline": None,
         }
         if entry.declared:
             written["declared"] = plain(entry.declared.as_json())
-        if entry.roofline:
-            tree, arrays = pack(entry.roofline.parts())
-            written["roofline"] = {"form": tree, "arrays": part(f"{place}/roofline.safetensors", arrays)}
         entries.append(written)
     manifest = {
         "version": VERSION,
@@ -123,19 +117,11 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
     write_archive(path, manifest, parts)
 
 
-def _described(candidate: Candidate) -> tuple[Json, dict[str, NDArray[Any]]]:
-    """As `describe`, with the large arrays of the range among the other arrays, where they are read much faster."""
-    facts, arrays = describe(candidate)
-    for name in RANGE_ARRAYS:
-        arrays[f"{RANGE_PREFIX}{name}"] = np.array(facts["range"].pop(name), dtype=np.float64)
-    return facts, arrays
-
-
 def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
     """The bundle in a file; one sentence if it is anything else."""
     manifest, parts = read_archive(path, limits)
     version = manifest.get("version")
-    if version != VERSION:
+    if version not in READ_VERSIONS:
         made = f"was made by medn {manifest.get('medn')} and has version {version!r}"
         newer = isinstance(version, int) and version > VERSION
         remedy = "pip install --upgrade medn" if newer else "make it again: medn select RUN"
@@ -165,24 +151,28 @@ def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
         if name not in ("latency", *FURTHER):
             raise ValueError(f"{name!r} is no quantity that can be predicted")
         arrays = _arrays(parts[described["arrays"]])
-        for array in RANGE_ARRAYS:
-            described["facts"]["range"][array] = arrays.pop(f"{RANGE_PREFIX}{array}")
         candidate = from_description(described["facts"], arrays)
         if (candidate.device, candidate.kind) != (written["device"], written["kind"]):
             raise ValueError(f"the {name} of {written['kind']} belongs to another entry")
         check_candidate(candidate)
         quantities[name] = candidate
-    latency, roofline, usual = quantities.pop("latency"), None, written["usual"]
+    latency, usual = _with_roofline(quantities.pop("latency"), written, parts), written["usual"]
     for candidate in (latency, *quantities.values()):
         check_usual(usual, candidate)
-    if written["roofline"]:
-        arrays = _arrays(parts[written["roofline"]["arrays"]])
-        roofline = restore(unpack(written["roofline"]["form"], arrays))
-        check_form(roofline, latency.range.low if latency.range else np.empty(0))
     declared = DeclaredKind.from_json(written["declared"]) if written.get("declared") else None
     if declared:
         check_declared(declared, [latency, *quantities.values()])
-    return Entry(latency, quantities, roofline, dict(usual), declared)
+    return Entry(latency, quantities, dict(usual), declared)
+
+
+def _with_roofline(latency: Candidate, written: Json, parts: Mapping[str, bytes]) -> Candidate:
+    """Where the first version kept the roofline: beside the candidate, in a part of its own."""
+    beside, deployed = written.get("roofline"), deployed_of(latency)
+    if not beside:
+        return latency
+    roofline = restore(unpack(beside["form"], _arrays(parts[beside["arrays"]])))
+    check_form(roofline, deployed.range.low)
+    return replace(latency, deployed=replace(deployed, roofline=roofline))
 
 
 def _arrays(part: bytes) -> dict[str, NDArray[Any]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from medn.core.intervals import Interval
 from medn.core.ranges import Range
 from medn.core.table import Array, Schema
+from medn.deployed.beyond import WAYS
 from medn.layer_generators.declared import DeclaredKind
 from medn.pipeline.candidates import Candidate
 from medn.regressors.form import Form
@@ -27,13 +28,18 @@ FASTEST = 1e18
 
 
 def check_candidate(candidate: Candidate) -> None:
-    if not (candidate.form and candidate.schema and candidate.range and candidate.interval):
+    deployed = candidate.deployed
+    if deployed is None:
         raise ValueError(f"{candidate.kind} lacks its form, inputs, range or interval")
     _check_facts(candidate)
-    _check_schema(candidate.schema)
-    _check_range(candidate.range, candidate.schema)
-    _check_interval(candidate.interval)
-    check_form(candidate.form, candidate.range.low)
+    _check_schema(deployed.schema)
+    _check_range(deployed.range, deployed.schema)
+    _check_interval(deployed.interval)
+    if deployed.way not in WAYS:
+        raise ValueError(f"what it does beyond its range is none of {', '.join(WAYS)}")
+    check_form(deployed.form, deployed.range.low)
+    if deployed.roofline:
+        check_form(deployed.roofline, deployed.range.low)
 
 
 def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
@@ -85,7 +91,10 @@ def _check_range(known: Range, schema: Schema) -> None:
 def _check_interval(interval: Interval) -> None:
     spread = interval.spread
     numbers = (interval.level, interval.quantile, interval.calibration_rows, spread.centre, spread.scale)
-    _check_finite("interval", (*numbers, *spread.weights, spread.low, spread.high))
+    since = [number for number in (interval.calibration_layers, interval.widening) if number is not None]
+    _check_finite("interval", (*numbers, *since, *spread.weights, spread.low, spread.high))
+    if any(number < 0 for number in since):
+        raise ValueError("its interval makes no sense")
     if not (0 < interval.level < 1 and interval.quantile >= 0 and interval.calibration_rows >= 0 and spread.scale > 0):
         raise ValueError("its interval makes no sense")
     if len(spread.weights) != 4 or spread.low > spread.high:

@@ -49,6 +49,8 @@ def inspect(
 
 
 def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
+    from medn.pipeline.candidates import deployed_of
+
     return {
         "name": found.name,
         "medn": found.made_by,
@@ -57,7 +59,8 @@ def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
         "entries": [
             {
                 **entry.latency.summary(),
-                "level": entry.latency.interval and entry.latency.interval.guaranteed_level,
+                "level": deployed_of(entry.latency).interval.guaranteed_level,
+                "beyond": deployed_of(entry.latency).way,
                 "constants": dict(entry.latency.constants),
                 "usual": dict(entry.usual),
                 "further": {name: candidate.summary() for name, candidate in entry.further.items()},
@@ -86,9 +89,9 @@ def _summary(entry: Entry) -> Row:
 
 def _inputs(entry: Entry) -> list[dict[str, Any]]:
     """Every input with what was measured of it; constants have one value."""
-    known = entry.latency.range
-    if known is None:
-        return []
+    from medn.pipeline.candidates import deployed_of
+
+    known = deployed_of(entry.latency).range
     rows: list[dict[str, Any]] = []
     for name, low, high in zip(known.schema.names, known.low.tolist(), known.high.tolist(), strict=True):
         words = known.schema.categories.get(name)

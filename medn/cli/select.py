@@ -93,7 +93,7 @@ def _weights(written: str) -> dict[str, float]:
 
 
 def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
-    test = candidate.scores["test_held"]
+    test = candidate.scores["test"]
     return {
         **({"device": candidate.device} if with_device else {}),
         "kind": candidate.kind,

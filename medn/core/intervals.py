@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medn.core.table import Array
 
@@ -20,6 +21,12 @@ SMALLEST_ERROR = 1e-4
 FARTHEST = 3.0
 FARTHEST_DISTANCE = 2.0
 """Standard deviations from the mean prediction, and distances, beyond which the spread does not change any more."""
+
+FIRST_STEP = 0.25
+"""Just beyond the range, intervals are wider by so much of what a whole power of e adds."""
+
+WIDEST = math.log(100.0)
+"""Beyond the range no interval reaches farther: what is off by more is not known at all."""
 
 SHRINKAGE = 10.0
 """How many rows say that the spread is the same everywhere, against those that say otherwise."""
@@ -37,8 +44,8 @@ class Spread:
     high: float
     """Bounds of the logarithm of the spread: it is not trusted beyond what it was fitted on."""
 
-    def at(self, predicted_s: Array, distance: Array) -> Array:
-        place, near = self._terms(predicted_s, distance)
+    def at(self, log_latency: Array, distance: Array) -> Array:
+        place, near = self._terms(log_latency, distance)
         constant, slope, curve, far = self.weights
         logarithm = constant + place * (slope + curve * place) + far * near
         return np.asarray(np.exp(np.clip(logarithm, self.low, self.high)))
@@ -50,16 +57,24 @@ class Spread:
         logarithm = constant + place * (slope + curve * place) + far * min(distance, FARTHEST_DISTANCE)
         return math.exp(min(max(logarithm, self.low), self.high))
 
-    def columns(self, predicted_s: Array, distance: Array) -> Array:
+    def widest(self, first: Array, second: Array) -> Array:
+        """The largest spread between two predictions, whose logarithms are given, at the edge of what was measured."""
+        _, slope, curve, _ = self.weights
+        turn = np.full(len(first), self.centre - self.scale * slope / (2 * curve) if curve else self.centre)
+        between = np.clip(turn, np.minimum(first, second), np.maximum(first, second))
+        edge = np.ones(len(first))
+        return np.asarray(np.max([self.at(place, edge) for place in (first, second, between)], axis=0))
+
+    def columns(self, log_latency: Array, distance: Array) -> Array:
         """What the logarithm of the spread is a weighted sum of.
 
         A quadratic of the latency, as the shortest latencies are the noisiest and the longest the rarest.
         """
-        place, near = self._terms(predicted_s, distance)
+        place, near = self._terms(log_latency, distance)
         return np.column_stack([np.ones(len(place)), place, place**2, near])
 
-    def _terms(self, predicted_s: Array, distance: Array) -> tuple[Array, Array]:
-        place = np.clip((np.log(predicted_s) - self.centre) / self.scale, -FARTHEST, FARTHEST)
+    def _terms(self, log_latency: Array, distance: Array) -> tuple[Array, Array]:
+        place = np.clip((log_latency - self.centre) / self.scale, -FARTHEST, FARTHEST)
         return place, np.minimum(distance, FARTHEST_DISTANCE)
 
 
@@ -71,12 +86,13 @@ def fit_spread(predicted_s: Array, measured_s: Array, distance: Array) -> Spread
     """Where errors are large and where they are small, by ridge regression of their logarithm."""
     predictions = np.log(predicted_s)
     unfitted = Spread(float(predictions.mean()), max(float(predictions.std()), 1e-6), (0.0,) * 4, 0.0, 0.0)
-    columns = unfitted.columns(predicted_s, distance)
+    columns = unfitted.columns(predictions, distance)
     errors = np.log(np.maximum(log_errors(predicted_s, measured_s), SMALLEST_ERROR))
     means = columns.mean(axis=0)
     centred = columns - means
     penalty = np.diag(SHRINKAGE * centred.var(axis=0) + 1e-9)
     slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (errors - errors.mean()))
+    slopes[3] = max(slopes[3], 0.0)  # farther away nothing is known better
     slopes[0] = errors.mean() - float(means[1:] @ slopes[1:])
     fitted = columns @ slopes
     first, second, third, fourth = (float(weight) for weight in slopes)
@@ -103,6 +119,15 @@ class Coverage:
         return asdict(self)
 
 
+def coverage(level: float, predicted_s: Array, low_s: Array, high_s: Array, measured_s: Array) -> Coverage:
+    return Coverage(
+        level,
+        len(measured_s),
+        float(((measured_s >= low_s) & (measured_s <= high_s)).mean()),
+        float(((high_s - low_s) / predicted_s).mean()),
+    )
+
+
 @dataclass(frozen=True)
 class Interval:
     """Calibrated bounds: `quantile` times the spread on either side of the logarithm of the prediction."""
@@ -111,29 +136,36 @@ class Interval:
     quantile: float
     calibration_rows: int
     spread: Spread
+    calibration_layers: int | None = None
+    """How many layers the calibration rows belong to; None where an earlier version counted rows alone."""
+    widening: float | None = None
+    """What is added to the width beyond the range, for each power of e; None where an earlier version added nothing."""
 
     @property
     def guaranteed_level(self) -> float:
-        """What the number of calibration rows can promise: few rows cannot speak for a high level."""
-        return min(self.level, self.calibration_rows / (self.calibration_rows + 1))
+        """What the number of calibration layers can promise: few of them cannot speak for a high level."""
+        count = self.calibration_rows if self.calibration_layers is None else self.calibration_layers
+        return min(self.level, count / (count + 1))
+
+    def width(self, log_latency: Array, distance: Array) -> Array:
+        """What lies on either side of the logarithm of a prediction inside the range."""
+        return self.quantile * self.spread.at(log_latency, distance)
+
+    def width_beyond(self, edge: Array, log_latency: Array, distance: Array, far: Array) -> Array:
+        """The same outside: as wide as anywhere on the way from the edge, and wider the farther away."""
+        if self.widening is None:
+            return self.width(log_latency, distance)
+        widest = self.quantile * self.spread.widest(edge, log_latency)
+        return np.minimum(widest + self.widening * (far + FIRST_STEP), WIDEST)
 
     def bounds(self, predicted_s: Array, distance: Array) -> tuple[Array, Array]:
-        """Low and high, in seconds."""
-        factor = np.exp(self.quantile * self.spread.at(predicted_s, distance))
+        """Low and high inside the range, in seconds."""
+        factor = np.exp(self.width(np.log(predicted_s), distance))
         return predicted_s / factor, predicted_s * factor
 
     def factor_of_one(self, log_latency: float, distance: float) -> float:
         """High is the prediction times this, low the prediction divided by it."""
         return math.exp(self.quantile * self.spread.at_one(log_latency, distance))
-
-    def coverage(self, predicted_s: Array, measured_s: Array, distance: Array) -> Coverage:
-        low, high = self.bounds(predicted_s, distance)
-        return Coverage(
-            self.level,
-            len(measured_s),
-            float(((measured_s >= low) & (measured_s <= high)).mean()),
-            float(((high - low) / predicted_s).mean()),
-        )
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -142,17 +174,37 @@ class Interval:
     def from_json(cls, written: Mapping[str, Any]) -> Interval:
         spread = dict(written["spread"])
         spread["weights"] = tuple(spread["weights"])
-        return cls(written["level"], written["quantile"], written["calibration_rows"], Spread(**spread))
+        return cls(**{**written, "spread": Spread(**spread)})
 
 
-def calibrate(spread: Spread, predicted_s: Array, measured_s: Array, distance: Array, level: float = LEVEL) -> Interval:
-    """The interval that covers `level` of rows like these.
+def calibrate(
+    spread: Spread,
+    predicted_s: Array,
+    measured_s: Array,
+    distance: Array,
+    level: float = LEVEL,
+    groups: NDArray[np.str_] | None = None,
+) -> Interval:
+    """The interval that covers `level` of the rows of layers like these; rows of one group are rows of one layer.
 
     >>> predicted_s, distance = np.ones(99), np.zeros(99)
     >>> spread = Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0)
     >>> round(calibrate(spread, predicted_s, np.exp(np.arange(1, 100) / 100), distance).quantile, 2)
     0.9
     """
-    scores = np.sort(log_errors(predicted_s, measured_s) / spread.at(predicted_s, distance))
-    rank = min(math.ceil((len(scores) + 1) * level), len(scores))
-    return Interval(level, float(scores[rank - 1]), len(scores), spread)
+    scores = log_errors(predicted_s, measured_s) / spread.at(np.log(predicted_s), distance)
+    layers = np.arange(len(scores)).astype(str) if groups is None else groups
+    return Interval(level, conformal_quantile(scores, layers, level), len(scores), spread, len(np.unique(layers)))
+
+
+def conformal_quantile(scores: Array, groups: NDArray[np.str_], level: float) -> float:
+    """The score that a row of a new group exceeds with a probability of at most 1 - level.
+
+    Rows of one group err alike, so each group counts once, its rows sharing its weight, and the group to come counts
+    as one more (hierarchical conformal prediction). Where groups are too few to promise the level: the largest score.
+    """
+    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = scores.argsort()
+    weight = np.cumsum(1 / counts[places][order])
+    rank = int(np.searchsorted(weight, level * (len(counts) + 1) * (1 - 1e-12)))
+    return float(scores[order[min(rank, len(scores) - 1)]])

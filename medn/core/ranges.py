@@ -1,13 +1,9 @@
-"""What was measured, column by column and jointly, and what to predict beyond it.
-
-A regressor knows nothing outside its training data, and a forest is flat there. So a query outside is flagged, and
-its latency is the prediction at the nearest edge, scaled by how much more work there is: the efficiency is held.
-"""
+"""What was measured, column by column and jointly: whether a row lies inside, how far off it is, where the edge is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +15,6 @@ from medn.core.table import Array, Schema, Table
 from medn.core.values import Scalar
 
 Flags = NDArray[np.bool_]
-Predict = Callable[[Array], Array]
 
 SLACK = (0.05, 0.15)
 """How far beyond the lowest and highest value seen still counts as inside, as a share of the logarithmic span: at
@@ -175,11 +170,30 @@ class Range:
 
     def clip(self, inputs: Array) -> Array:
         """The nearest row inside: numbers at their bounds, an unknown category replaced by the usual one."""
-        clipped = np.clip(inputs, self.low, self.high)
+        numbers = np.array([name not in self.seen for name in self.schema.names])
+        known = self.with_known_categories(inputs)
+        return np.where(numbers, np.clip(known, self.low, self.high), known)
+
+    def with_known_categories(self, inputs: Array) -> Array:
+        """The same rows, an unknown category replaced by the usual one: no form knows what else it stands for."""
+        found = inputs.copy()
         for index, codes in self._codes:
             known = (inputs[:, index, None] == codes).any(axis=1)
-            clipped[:, index] = np.where(known, inputs[:, index], self.low[index])
-        return clipped
+            found[:, index] = np.where(known, inputs[:, index], self.low[index])
+        return found
+
+    def far(self, inputs: Array, distance: Array) -> Array:
+        """How far each row lies beyond what was seen, in powers of e: its worst number, or its distance.
+
+        A category that was not seen counts as one power: nothing tells how much it matters.
+        """
+        middle, half, span = self._bounds
+        beyond = np.where(np.isfinite(span), np.abs(_squeezed(inputs) - middle) - half, 0.0).max(axis=1, initial=0.0)
+        found = np.maximum(beyond, np.log(np.maximum(distance, 1.0)))
+        for index, codes in self._codes:
+            unknown = ~(inputs[:, index, None] == codes).any(axis=1)
+            found = np.where(unknown, np.maximum(found, 1.0), found)
+        return np.asarray(found)
 
     def as_json(self) -> dict[str, Any]:
         arrays = {name: getattr(self, name).tolist() for name in ("low", "high", "shift", "components", "centres")}
@@ -243,41 +257,6 @@ def _centres(places: Array, count: int, seed: int) -> Array:
         np.add.at(sums, nearest, places)
         centres = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
     return np.asarray(centres)
-
-
-@dataclass(frozen=True, eq=False)
-class HeldEfficiency:
-    """Predictions that go on growing with the work beyond the range, each with whether it lies inside.
-
-    `roofline` gives the seconds that the work alone explains; without one the larger growth of FLOPs or bytes counts.
-    """
-
-    range: Range
-    roofline: Predict | None = None
-
-    def predict(self, inputs: Array, predict: Predict, inside: Flags | None = None) -> tuple[Array, Flags]:
-        """`inside` is what the range says of the rows, where that is known already."""
-        inside = self.range.in_range(inputs) if inside is None else inside
-        if inside.all():
-            return predict(inputs), inside
-        outside = ~inside
-        beyond = inputs[outside]
-        nearest = self.range.clip(beyond)
-        held = inputs.copy()
-        held[outside] = nearest
-        latency_s = predict(held).copy()
-        latency_s[outside] *= self._growth(beyond, nearest)
-        return latency_s, inside
-
-    def _growth(self, inputs: Array, clipped: Array) -> Array:
-        if self.roofline is not None:
-            return self.roofline(inputs) / self.roofline(clipped)
-        places = [self.range.schema.index(name) for name in WORK_COLUMNS if name in self.range.schema.names]
-        if not places:
-            return np.ones(len(inputs))
-        ratios = inputs[:, places] / np.maximum(clipped[:, places], 1.0)
-        # The scarcer of the two resources rules the latency; below the range this is the milder shrinking.
-        return np.asarray(ratios.max(axis=1))
 
 
 def matches_constants(columns: Mapping[str, Any], constants: Mapping[str, Scalar], rows: int) -> Flags:

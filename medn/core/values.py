@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,17 @@ def canonical_json(value: object) -> str:
 def content_key(value: object) -> str:
     """A short name made from content alone."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:20]
+
+
+def plain(value: Any) -> Any:
+    """The same value with nothing in it that JSON lacks: no number that is none, no NumPy type, no tuple."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def freeze(parameters: Mapping[str, Scalar]) -> Parameters:

@@ -33,7 +33,7 @@ class Repeated:
         self.rows = rows
         self.further = tuple(name for name in further if name in estimator.further)
         """What is wanted beside the latency."""
-        ranges = (estimator.range, *(estimator.further[name].held.range for name in self.further))
+        ranges = (estimator.range, *(estimator.further[name].deployed.range for name in self.further))
         self._inputs = {name for known in ranges for name in known.schema.names}
         self._known: dict[tuple[Scalar, ...], Estimates] = {}
 

@@ -10,23 +10,17 @@ from typing import Any
 
 from medn.bundle.bundle import Bundle, Entry, write_bundle
 from medn.core.dataset import OUTCOME_COLUMNS
-from medn.core.errors import StoreError, UsageError
-from medn.core.splits import Split
+from medn.core.errors import UsageError
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.devices.cache import largest_cache_bytes
-from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
+from medn.pipeline.candidates import Candidate
 from medn.pipeline.further import load_further
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.streaming import streaming_rates
 from medn.pipeline.tables import imported_kinds, read_source
-from medn.pipeline.train import candidates_root
-from medn.regressors.form import Form
 
 SUFFIX = ".medn"
-ROOFLINE = "roofline"
-"""The regressor whose form tells how latency grows with the work beyond what was measured."""
-
 QUIET: Mapping[str, Scalar] = {"batch_size": 1, "utilization": 0.0}
 """What a query means that does not say, whatever was measured most."""
 
@@ -51,7 +45,6 @@ def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
         Entry(
             latency=candidate,
             further=further.get((candidate.device, candidate.kind), {}),
-            roofline=_roofline(folder, candidate),
             usual=_usual_values(_of(conditions, candidate)),
             declared=declared.get(candidate.kind),
         )
@@ -75,16 +68,6 @@ def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     with RunFolder(folder).store(must_exist=True) as store:
         written = (store.read_note("config") or {}).get("backends", {})
         return store.environments(), {name: backend for name, backend in written.items() if name != backend}
-
-
-def _roofline(folder: Path, candidate: Candidate) -> Form | None:
-    """The form of the roofline that learned from the same columns; None where the run has no good one."""
-    root = candidates_root(folder, Split.parse(candidate.split))
-    try:
-        found = load_candidate(candidate_folder(root, candidate.device, candidate.kind, ROOFLINE))
-    except StoreError:
-        return None
-    return found.form if found.is_good and found.schema == candidate.schema else None
 
 
 def _conditions(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -7,29 +7,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import StoreError
-from medn.core.intervals import Interval
-from medn.core.ranges import Range
 from medn.core.table import Schema
-from medn.regressors.form import Form, Parts, restore
+from medn.core.values import plain
+from medn.deployed.deployed import Deployed
+from medn.deployed.packing import Arrays, Json, pack_deployed, pack_schema, unpack_deployed, unpack_schema
 
-VERSION = 1
+VERSION = 2
+READ_VERSIONS = (1, 2)
 FACTS_FILE = "candidate.json"
 ARRAYS_FILE = "arrays.safetensors"
 
-Arrays = dict[str, NDArray[Any]]
-Json = dict[str, Any]
+DEPLOYED_FACTS = ("form", "range", "interval", "way", "roofline")
+"""Facts of what is deployed that stand beside those of its candidate."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Candidate:
     settings: Mapping[str, Any] = field(default_factory=dict)
     trials: Mapping[str, Any] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By part: validation, test, and test_held, where rows outside the range hold the efficiency at its edge.
+    """By part, all of what ships: validation, test, and of the test rows those inside and those outside the range.
 
     A score that does not exist, such as the R2 of one row, is None.
     """
@@ -65,39 +64,42 @@ class Candidate:
     size_bytes: int = 0
     row_us: float = 0.0
     """Microseconds for the prediction of one row: rough, to be measured again before anything is chosen by it."""
-    interval: Interval | None = None
     coverage: Mapping[str, float] = field(default_factory=dict)
-    range: Range | None = None
+    """Of the intervals that ship, on test rows, and on those of them inside the range."""
     outside: float = 0.0
     """Share of test rows outside the range."""
     extrapolation: Mapping[str, float] = field(default_factory=dict)
     """Scores beyond the range of the least work, learned from that alone; empty where there was no time to find out."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """What the deployed form takes, as `medn.pipeline.costs` measured it; empty until then."""
-    form: Form | None = None
+    deployed: Deployed | None = None
+    """What predicts; None for a failed one."""
 
     @property
     def is_good(self) -> bool:
         return not self.reason
 
+    @property
+    def is_of_the_first_version(self) -> bool:
+        """Whether it was trained when scores were not those of what ships."""
+        return "test_held" in self.scores
+
     def without_form(self) -> Candidate:
-        return replace(self, form=None)
+        return replace(self, deployed=None)
 
     def summary(self) -> Json:
         """The facts one wants to see in a list, ready for JSON."""
-        long = ("schema", "range", "interval", "form", "inputs", "constants", "target")
+        long = ("schema", "deployed", "inputs", "constants", "target")
         return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name not in long}
 
 
-def plain(value: Any) -> Any:
-    """The same value with nothing in it that JSON lacks: no number that is none, no NumPy type, no tuple."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def deployed_of(candidate: Candidate) -> Deployed:
+    """What a good candidate predicts with."""
+    if candidate.deployed is None:
+        raise StoreError(
+            f"{candidate.regressor} for {candidate.kind} on {candidate.device} has no form: medn train RUN"
+        )
+    return candidate.deployed
 
 
 def candidate_folder(root: Path, device: str, kind: str, regressor: str) -> Path:
@@ -105,46 +107,23 @@ def candidate_folder(root: Path, device: str, kind: str, regressor: str) -> Path
     return root / quote(device, safe="") / kind / regressor
 
 
-def pack(parts: Parts, prefix: str = "") -> tuple[Json, Arrays]:
-    """The parts of a form as JSON, and all its arrays side by side under names that say where they belong."""
-    arrays = {f"{prefix}{name}": np.array(array, order="C") for name, array in parts.arrays.items()}
-    inner = []
-    for index, part in enumerate(parts.inner):
-        tree, more = pack(part, f"{prefix}{index}/")
-        inner.append(tree)
-        arrays |= more
-    return {"form": parts.form, "facts": plain(dict(parts.facts)), "arrays": list(parts.arrays), "inner": inner}, arrays
-
-
-def unpack(tree: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Parts:
-    """What `pack` took apart."""
-    return Parts(
-        tree["form"],
-        tree["facts"],
-        {name: arrays[f"{prefix}{name}"] for name in tree["arrays"]},
-        tuple(unpack(part, arrays, f"{prefix}{index}/") for index, part in enumerate(tree["inner"])),
-    )
-
-
 def describe(candidate: Candidate) -> tuple[Json, Arrays]:
-    """Everything a candidate is: facts that JSON can hold, and the arrays of its form."""
+    """Everything a candidate is: facts that JSON can hold, and the arrays of what is deployed."""
     facts = candidate.summary()
     facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target")}
-    facts["schema"] = plain(asdict(candidate.schema)) if candidate.schema else None
-    facts["range"] = plain(candidate.range.as_json()) if candidate.range else None
-    facts["interval"] = plain(candidate.interval.as_json()) if candidate.interval else None
-    facts["form"], arrays = pack(candidate.form.parts()) if candidate.form else (None, {})
-    return facts, arrays
+    facts["schema"] = pack_schema(candidate.schema) if candidate.schema else None
+    packed, arrays = pack_deployed(candidate.deployed) if candidate.deployed else ({}, {})
+    return facts | packed, arrays
 
 
 def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None) -> Candidate:
-    """What `describe` took apart, without its form where there are no arrays; fails in many ways if damaged."""
+    """What `describe` took apart, nothing deployed where there are no arrays; fails in many ways if damaged."""
     facts = dict(description)
-    tree = facts.pop("form")
-    facts["schema"] = schema = facts["schema"] and _schema(facts["schema"])
-    facts["range"] = facts["range"] and Range.from_json(facts["range"], schema)
-    facts["interval"] = facts["interval"] and Interval.from_json(facts["interval"])
-    return Candidate(**facts, form=restore(unpack(tree, arrays)) if tree and arrays is not None else None)
+    deployed = unpack_deployed(facts, arrays) if facts.get("form") and arrays is not None else None
+    for name in DEPLOYED_FACTS:
+        facts.pop(name, None)
+    facts["schema"] = facts["schema"] and unpack_schema(facts["schema"])
+    return Candidate(**facts, deployed=deployed)
 
 
 def save_candidate(root: Path, candidate: Candidate) -> Path:
@@ -155,7 +134,7 @@ def save_candidate(root: Path, candidate: Candidate) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     facts, arrays = describe(candidate)
     arrays_hash = None
-    if candidate.form:
+    if candidate.deployed:
         written = safetensors.numpy.save(arrays)
         arrays_hash = hashlib.sha256(written).hexdigest()
         replace_file(folder / ARRAYS_FILE, written)
@@ -179,7 +158,7 @@ def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:
     try:
         facts: Json = json.loads(path.read_text(encoding="utf-8"))
         version = facts.pop("version")
-        if version != VERSION:
+        if version not in READ_VERSIONS:
             raise StoreError(
                 f"{path} has version {version}, this medn reads version {VERSION}. Train it again: medn train RUN"
             )
@@ -187,10 +166,6 @@ def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:
         return from_description(facts, _load_arrays(folder, arrays_hash) if arrays_hash and with_form else None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and train again: medn train RUN") from None
-
-
-def _schema(written: Json) -> Schema:
-    return Schema(tuple(written["names"]), {name: tuple(known) for name, known in written["categories"].items()})
 
 
 def _load_arrays(folder: Path, arrays_hash: str) -> Arrays:

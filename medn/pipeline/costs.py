@@ -24,7 +24,8 @@ import numpy as np
 from medn import __version__
 from medn.core.environment import environment_id, environment_manifest
 from medn.core.table import Array
-from medn.pipeline.candidates import pack, replace_file, unpack
+from medn.deployed.packing import pack, unpack
+from medn.pipeline.candidates import replace_file
 from medn.pipeline.timing import Clock, call_seconds, one_thread, reference
 from medn.regressors.form import Form, restore
 

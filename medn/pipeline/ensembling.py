@@ -8,36 +8,30 @@ from dataclasses import replace
 import numpy as np
 
 from medn.core.values import content_key
-from medn.pipeline.candidates import Candidate
+from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.costs import form_key
-from medn.pipeline.evaluation import PARTS, Evaluated, form_of
-from medn.pipeline.training import judge_form
+from medn.pipeline.evaluation import Evaluated, predictions
+from medn.pipeline.judging import judged
 from medn.regressors.form import Form
 from medn.regressors.forms.weighted_sum import WeightedSum
-from medn.selection.ensembles import Weights, ensemble_name, mixed, offered
+from medn.selection.ensembles import Weights, ensemble_name, offered
 
 
 def with_ensembles(evaluated: Evaluated) -> Evaluated:
     """The same place with the ensembles that are worth measuring among its candidates."""
-    logs = {name: {part: np.log(own[part]) for part in PARTS} for name, own in evaluated.predicted_s.items()}
     ensembles = {
         ensemble_name(weights): weights
         for weights in offered(
-            {name: own["validation"] for name, own in logs.items()},
+            {name: np.log(own["validation"]) for name, own in evaluated.predicted_s.items()},
             evaluated.prepared.validation.latency_s,
             {name: candidate.row_us for name, candidate in evaluated.candidates.items()},
         )
-    }
-    # Beyond the range every member grows by the same factor, so a mean of held predictions is the held mean.
-    predicted = {
-        name: {part: np.exp(mixed({each: logs[each][part] for each in weights}, weights)) for part in PARTS}
-        for name, weights in ensembles.items()
     }
     made = {name: _ensemble(evaluated, name, weights) for name, weights in ensembles.items()}
     return replace(
         evaluated,
         candidates={**evaluated.candidates, **made},
-        predicted_s={**evaluated.predicted_s, **predicted},
+        predicted_s={**evaluated.predicted_s, **predictions(made, evaluated.prepared)},
         ensembles=ensembles,
     )
 
@@ -53,7 +47,8 @@ def _ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
         extrapolation={},
         fit_seconds=sum(member.fit_seconds for member in members),
     )
-    return judge_form(blank, evaluated.prepared, folded({form_of(each): weights[each.regressor] for each in members}))
+    form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
+    return judged(blank, evaluated.prepared, form, deployed_of(members[0]).roofline)
 
 
 def folded(weights: Mapping[Form, float]) -> WeightedSum:

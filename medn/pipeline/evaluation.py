@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.metrics import score
-from medn.core.ranges import HeldEfficiency
 from medn.core.splits import Split
 from medn.core.table import Array
-from medn.pipeline.bundling import ROOFLINE
-from medn.pipeline.candidates import Candidate, load_candidates
+from medn.pipeline.candidates import Candidate, deployed_of, load_candidates
+from medn.pipeline.judging import Prepared, scored
 from medn.pipeline.tables import read_source
 from medn.pipeline.train import candidates_root, prepare
-from medn.pipeline.training import Prepared
-from medn.regressors.form import Form
 
-PARTS = ("validation", "calibration", "test")
+PARTS = ("validation", "test")
+
+ROOFLINE = "roofline"
+"""The regressor whose form told the first version how latency grows with the work beyond what was measured."""
 
 SAME_SCORE = 1e-3
 """How far, relative, a score may be from the saved one; more means that the rows are not the ones learned from."""
@@ -40,9 +40,9 @@ class Evaluated:
     kind: str
     prepared: Prepared
     candidates: Mapping[str, Candidate]
-    """The good ones by regressor, with their forms."""
+    """The good ones by regressor, with what they ship."""
     predicted_s: Mapping[str, Mapping[str, Array]]
-    """By regressor and part. Beyond the range the efficiency is held, as a predictor does."""
+    """By regressor and part, as what ships predicts."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """The other ones, with the reason."""
     ensembles: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -103,13 +103,24 @@ def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]
             good[candidate.regressor] = candidate
     if not good or prepared is None:
         return None
-    roofline = good[ROOFLINE].form if ROOFLINE in good else None
-    held = HeldEfficiency(prepared.range, roofline.predict if roofline else None)
-    predicted = {
-        name: {part: held.predict(getattr(prepared, part).inputs, form_of(each).predict)[0] for part in PARTS}
-        for name, each in good.items()
+    shipped = {name: as_shipped(each, good.get(ROOFLINE), prepared) for name, each in good.items()}
+    return Evaluated(device, kind, prepared, shipped, predictions(shipped, prepared), failed)
+
+
+def predictions(candidates: Mapping[str, Candidate], prepared: Prepared) -> dict[str, dict[str, Array]]:
+    """What each candidate predicts, by part."""
+    return {
+        name: {part: deployed_of(each).predict(getattr(prepared, part).inputs) for part in PARTS}
+        for name, each in candidates.items()
     }
-    return Evaluated(device, kind, prepared, good, predicted, failed)
+
+
+def as_shipped(candidate: Candidate, roofline: Candidate | None, prepared: Prepared) -> Candidate:
+    """The same candidate; one of the first version gets the roofline it always shipped with, and is scored with it."""
+    if not candidate.is_of_the_first_version:
+        return candidate
+    form = deployed_of(roofline).form if roofline and roofline.schema == candidate.schema else None
+    return scored(candidate, replace(deployed_of(candidate), roofline=form), prepared)
 
 
 def _prepared(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Prepared | None:
@@ -127,15 +138,7 @@ def _learned_from(candidate: Candidate, prepared: Prepared) -> bool:
     """Whether the candidate scores on these rows what it scored when it was trained."""
     if candidate.split_sizes != prepared.parts.sizes or candidate.schema != prepared.source.table.schema:
         return False
-    test = prepared.test
-    now = score(form_of(candidate).predict(test.inputs), test.latency_s).mape
+    test, deployed = prepared.test, deployed_of(candidate)
+    predicted_s = (deployed.form if candidate.is_of_the_first_version else deployed).predict(test.inputs)
+    now = score(predicted_s, test.latency_s).mape
     return math.isclose(now, candidate.scores["test"]["mape"], rel_tol=SAME_SCORE)
-
-
-def form_of(candidate: Candidate) -> Form:
-    """What a good candidate predicts with."""
-    if candidate.form is None:
-        raise StoreError(
-            f"{candidate.regressor} for {candidate.kind} on {candidate.device} has no form: medn train RUN"
-        )
-    return candidate.form

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from medn.core.metrics import score
-from medn.core.ranges import WORK_COLUMNS, HeldEfficiency, learn_range
+from medn.core.ranges import WORK_COLUMNS, learn_range
 from medn.core.table import Array, Table
+from medn.core.values import plain
+from medn.deployed.calibration import UNCALIBRATED
+from medn.deployed.deployed import Deployed
 from medn.layer_generators.kind import LayerKind
-from medn.pipeline.candidates import plain
 from medn.pipeline.inputs import remainders
+from medn.pipeline.judging import Prepared
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
-
-if TYPE_CHECKING:
-    from medn.pipeline.training import Prepared
 
 LEAST_WORK = 0.8
 """The share of training rows that is learned from."""
@@ -75,8 +75,9 @@ def extrapolation_scores(
 
 
 def _scores(kind: LayerKind, halves: Halves, fitted: Fitted, seed: int) -> dict[str, Any]:
-    held = HeldEfficiency(learn_range(halves.train, halves.validation, seed, remainders(kind)))
-    predicted_s = np.concatenate([held.predict(part.inputs, fitted.predict)[0] for part in halves.beyond])
+    known = learn_range(halves.train, halves.validation, seed, remainders(kind))
+    deployed = Deployed(fitted.export(), known, UNCALIBRATED, {})
+    predicted_s = np.concatenate([deployed.predict(part.inputs) for part in halves.beyond])
     measured_s = np.concatenate([part.latency_s for part in halves.beyond])
     found: dict[str, Any] = plain(score(predicted_s, measured_s).as_json() | {"above": halves.above})
     return found

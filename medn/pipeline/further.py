@@ -14,8 +14,10 @@ import numpy as np
 
 from medn.core.quantities import FURTHER, Quantity
 from medn.core.table import Table
+from medn.deployed.beyond import EDGE, HELD
 from medn.pipeline.candidates import Candidate, load_candidates
-from medn.pipeline.training import Job, Prepared
+from medn.pipeline.judging import Prepared
+from medn.pipeline.training import Job
 
 FEWEST_ROWS = 8
 """With fewer measured rows in any part nothing can be learned, or nothing said about it."""
@@ -45,7 +47,17 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
     train, validation, calibration, test = (_rows_with(part, quantity) for part in parts)
     if min(map(len, (train, validation, calibration, test))) < FEWEST_ROWS:
         return None
-    return replace(prepared, train=train, validation=validation, calibration=calibration, test=test)
+    return replace(
+        prepared,
+        train=train,
+        validation=validation,
+        calibration=calibration,
+        test=test,
+        # A multiple of the latency does not grow with the work: the latency does. And how memory and energy grow with
+        # it is not what the roofline of the latency says.
+        way=EDGE if quantity.over_latency else HELD,
+        roofline=None,
+    )
 
 
 def _rows_with(table: Table, quantity: Quantity) -> Table:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from medn.core.errors import StoreError, UsageError, unknown
-from medn.core.metrics import score
-from medn.pipeline.candidates import Candidate, Json, plain, replace_file
+from medn.core.values import plain
+from medn.deployed.packing import Json
+from medn.pipeline.candidates import Candidate, replace_file
 from medn.pipeline.costs import Costs
 from medn.pipeline.evaluation import Evaluated
 from medn.selection.choice import Shares, overall_error, total_cost
@@ -126,15 +127,12 @@ def candidate_rows(evaluated: Evaluated, costs: Mapping[str, Costs], pareto: set
     """The rows of one place: every candidate and ensemble, then what failed."""
     rows = []
     for name, candidate in evaluated.candidates.items():
-        test = evaluated.prepared.test
-        predicted = evaluated.predicted_s[name]
-        validation = score(predicted["validation"], evaluated.prepared.validation.latency_s)
         known = {
             "device": evaluated.device,
             "kind": evaluated.kind,
             "candidate": name,
-            **score(predicted["test"], test.latency_s).as_json(),
-            "validation_mape": validation.mape,
+            **candidate.scores["test"],
+            "validation_mape": candidate.scores["validation"]["mape"],
             "coverage": candidate.coverage.get("covered"),
             "width": candidate.coverage.get("mean_width"),
             "extrapolation_mape": candidate.extrapolation.get("mape"),

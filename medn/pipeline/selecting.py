@@ -11,10 +11,12 @@ from pathlib import Path
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.metrics import relative_errors
 from medn.core.splits import Split
-from medn.pipeline.candidates import Candidate, Json, plain, save_candidate
+from medn.core.values import plain
+from medn.deployed.packing import Json
+from medn.pipeline.candidates import Candidate, deployed_of, save_candidate
 from medn.pipeline.costs import COSTS_FILE, Costs, OnProgress, Question, measured_costs
 from medn.pipeline.ensembling import with_ensembles
-from medn.pipeline.evaluation import Evaluated, evaluate_run, form_of
+from medn.pipeline.evaluation import Evaluated, evaluate_run
 from medn.pipeline.leaderboard import Leaderboard, candidate_rows, front_row, scheme_row
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.train import candidates_root
@@ -77,7 +79,7 @@ def _shares(places: Sequence[Evaluated], budget: Budget) -> Shares:
 def _costs(places: Sequence[Evaluated], file: Path, measure_again: bool, on_progress: OnProgress | None) -> PlaceCosts:
     names = [(each, name) for each in places for name in each.candidates]
     questions = {
-        f"{each.place}/{name}": Question(form_of(each.candidates[name]), each.prepared.test.inputs)
+        f"{each.place}/{name}": Question(deployed_of(each.candidates[name]).form, each.prepared.test.inputs)
         for each, name in names
     }
     found = measured_costs(questions, file, again=measure_again, on_progress=on_progress)

@@ -18,9 +18,10 @@ from medn.core.splits import Split
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
 from medn.pipeline.further import further_jobs
 from medn.pipeline.inputs import remainders
+from medn.pipeline.judging import Prepared
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
-from medn.pipeline.training import Job, Prepared, run_job
+from medn.pipeline.training import Job, run_job, with_roofline
 from medn.pipeline.tuning import one_line
 from medn.regressors.regressor import regressors
 
@@ -116,7 +117,7 @@ def train_run(
             raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job))}
-        waiting = [job for index, job in enumerate(planned) if index not in kept]
+        waiting = _with_rooflines([job for index, job in enumerate(planned) if index not in kept], seed)
         further = [job for job in _further_jobs(prepared, run.path, split, seed, seconds, source) if not _finished(job)]
         made = [candidate for found in kept.values() for candidate in found]
         done = len(kept)
@@ -180,6 +181,12 @@ def _jobs(
         for group in ([tables] if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
     ]
     return sorted(found, key=lambda job: (_share(job), job.regressor))
+
+
+def _with_rooflines(jobs: Sequence[Job], seed: int) -> list[Job]:
+    """Every kind gets its roofline once, whatever families learn it: all that ships goes on with the same one."""
+    ready = cache(partial(with_roofline, seed=seed))
+    return [replace(job, tables={kind: ready(each) for kind, each in job.tables.items()}) for job in jobs]
 
 
 def _further_jobs(

@@ -11,16 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from medn.core.errors import MednError
-from medn.core.intervals import calibrate, fit_spread
 from medn.core.metrics import score
-from medn.core.ranges import HeldEfficiency, Range
-from medn.core.splits import Parts
-from medn.core.table import Table
 from medn.core.values import content_key
-from medn.pipeline.candidates import Candidate, candidate_folder, pack, plain, save_candidate, unpack
+from medn.deployed.packing import pack, unpack
+from medn.pipeline.candidates import Candidate, candidate_folder, save_candidate
 from medn.pipeline.extrapolation import LEAST_WORK, extrapolation_scores
-from medn.pipeline.tables import KindTable
-from medn.pipeline.timing import call_seconds
+from medn.pipeline.judging import Prepared, judged
 from medn.pipeline.tuning import Tuned, one_line, tune
 from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
@@ -39,19 +35,6 @@ Together = Mapping[str, Fitted]
 
 class NotTheSame(MednError):
     """A deployed form does not predict what the fitted regressor does."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """The table of one kind, split, with its range."""
-
-    source: KindTable
-    parts: Parts
-    range: Range
-    train: Table
-    validation: Table
-    calibration: Table
-    test: Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +80,19 @@ class Job:
             unstable=source.unstable,
             noise=asdict(source.noise) if source.noise else None,
         )
+
+
+def with_roofline(prepared: Prepared, seed: int) -> Prepared:
+    """The same with the roofline of its training rows; without one where it cannot be fitted."""
+    family = regressors["roofline"]
+    if family.missing():
+        return prepared
+    settings = {**family.defaults, "starts": 1}
+    try:
+        fitted = family.fit(prepared.train, prepared.validation, settings, Effort(seed=seed))
+    except MednError:  # the inputs do not tell the work
+        return prepared
+    return replace(prepared, roofline=restore(unpack(*pack(fitted.export().parts()))))
 
 
 def run_job(job: Job) -> list[Candidate]:
@@ -152,39 +148,14 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
     """The candidate of one kind, from its fitted regressor."""
     blank, prepared = job.candidate(kind), job.tables[kind]
     try:
-        judged = judge_form(blank, prepared, _exported(tuned.result[kind], prepared))
+        found = judged(blank, prepared, _exported(tuned.result[kind], prepared), prepared.roofline)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, one_line(failure))
     return replace(
-        judged,
+        found,
         settings=tuned.settings,
         trials={"made": tuned.trials, "pruned": tuned.pruned, "failed": tuned.failed, "reasons": tuned.reasons},
         fit_seconds=tuned.fit_seconds,
-    )
-
-
-def judge_form(blank: Candidate, prepared: Prepared, form: Form) -> Candidate:
-    """The candidate with this form: scored, its interval calibrated on rows that nothing was chosen by."""
-    validation, calibration, test = prepared.validation, prepared.calibration, prepared.test
-    validation_s, calibration_s, test_s = (form.predict(part.inputs) for part in (validation, calibration, test))
-    held_s, inside = HeldEfficiency(prepared.range).predict(test.inputs, form.predict)
-    distance = prepared.range.distance
-    spread = fit_spread(validation_s, validation.latency_s, distance(validation.inputs))
-    interval = calibrate(spread, calibration_s, calibration.latency_s, distance(calibration.inputs))
-    return replace(
-        blank,
-        scores={
-            "validation": plain(score(validation_s, validation.latency_s).as_json()),
-            "test": plain(score(test_s, test.latency_s).as_json()),
-            "test_held": plain(score(held_s, test.latency_s).as_json()),
-        },
-        size_bytes=form.parts().size_bytes,
-        row_us=1e6 * call_seconds(lambda: form.one(test.inputs[0]), time.thread_time),
-        interval=interval,
-        coverage=interval.coverage(test_s, test.latency_s, distance(test.inputs)).as_json(),
-        range=prepared.range,
-        outside=float((~inside).mean()),
-        form=form,
     )
 
 

@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medn.bundle.bundle import Entry
-from medn.core.quantities import FURTHER, from_learned
-from medn.core.ranges import Flags, HeldEfficiency, Range, matches_constants
+from medn.core.quantities import from_learned
+from medn.core.ranges import Flags, Range, matches_constants
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
+from medn.deployed.deployed import Deployed
 from medn.layer_generators.features import analytic_columns
+from medn.pipeline.candidates import deployed_of
 from medn.predictor.columns import Column
 from medn.predictor.gradient import input_slopes
 from medn.predictor.prediction import Prediction
 from medn.predictor.question import Question, Wrong
 from medn.predictor.single import Single
-from medn.regressors.form import Form
 
 FIXED = ("device",)
 """Constants that are no columns of a query: an entry belongs to one device."""
@@ -45,8 +46,7 @@ class Rows(NamedTuple):
 class Further(NamedTuple):
     """A quantity beside latency."""
 
-    held: HeldEfficiency
-    form: Form
+    deployed: Deployed
     same_range: bool
     """Whether it learned from the same layers as the latency, so that both take the same inputs."""
 
@@ -55,35 +55,22 @@ class Estimator:
     """Everything that is needed for one kind, made once."""
 
     def __init__(self, entry: Entry) -> None:
-        latency = entry.latency
-        if latency.range is None or latency.form is None or latency.interval is None:
-            raise ValueError(f"{entry.kind} lacks its form, range or interval")
+        self.deployed = deployed_of(entry.latency)
         self.kind = entry.layer_kind
         self.question = Question(self.kind, entry.usual)
-        self.range = latency.range
-        self.form = latency.form
-        self.interval = latency.interval
-        self.level = self.interval.guaranteed_level
-        self.constants = {name: value for name, value in latency.constants.items() if name not in FIXED}
-        self.held = HeldEfficiency(self.range, entry.roofline.predict if entry.roofline else None)
-        self.further = {
-            name: Further(
-                # A multiple of the latency does not grow with the work: the latency does.
-                HeldEfficiency(found.range, _no_growth if FURTHER[name].over_latency else None),
-                found.form,
-                found.range.is_same(self.range),
-            )
-            for name, found in entry.further.items()
-            if found.range and found.form
-        }
+        self.range = self.deployed.range
+        self.level = self.deployed.interval.guaranteed_level
+        self.constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
+        further = {name: deployed_of(found) for name, found in entry.further.items()}
+        self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
         self.single = self._single()
 
     def _single(self) -> Single | None:
         """The fast way for one layer, which further quantities can take that learned from the same inputs."""
         if not all(quantity.same_range for quantity in self.further.values()):
             return None
-        further = {name: quantity.form for name, quantity in self.further.items()}
-        return Single(self.question, self.range, self.constants, self.interval, self.form, further)
+        further = {name: quantity.deployed.form for name, quantity in self.further.items()}
+        return Single(self.question, self.deployed, self.constants, further)
 
     def layer(self, parameters: Mapping[str, Any]) -> Prediction:
         """One layer. Raises `Wrong` where the query is."""
@@ -123,8 +110,9 @@ class Estimator:
         if not self.range.in_range(inputs).all():
             raise Wrong("this layer lies outside what was measured, where no gradient is known")
         names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free)
-        latency_s = self.form.predict(inputs)[0]
-        return dict(zip(names, (latency_s * (self.form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
+        form = self.deployed.form
+        latency_s = form.predict(inputs)[0]
+        return dict(zip(names, (latency_s * (form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
 
     def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
         columns = {**opened, **analytic_columns(self.kind, opened)}
@@ -134,14 +122,12 @@ class Estimator:
         """The latency, and the further quantities that are named; all of them, where none is said."""
         columns, inputs = prepared
         rows = len(inputs)
-        distance, inside = self.range.place(inputs)
-        latency_s, _ = self.held.predict(inputs, self.form.predict, inside)
-        low_s, high_s = self.interval.bounds(latency_s, distance)
+        latency_s, low_s, high_s, inside = self.deployed.answer(inputs)
         found = {}
         for name in self.further if further is None else further:
-            held, form, same_range = self.further[name]
-            own = inputs if same_range else self._inputs(columns, held.range, rows)
-            found[name], _ = held.predict(own, form.predict, inside if same_range else None)
+            deployed, same_range = self.further[name]
+            own = inputs if same_range else self._inputs(columns, deployed.range, rows)
+            found[name] = deployed.predict(own)
         matching = inside & matches_constants(columns, self.constants, rows)
         return Estimates(latency_s, low_s, high_s, matching, from_learned(latency_s, found))
 
@@ -156,10 +142,6 @@ class Estimator:
         further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
         return Prediction(*numbers, self.level, found.in_range.item(), **further)
-
-
-def _no_growth(inputs: Array) -> Array:
-    return np.ones(len(inputs))
 
 
 def plain_value(value: Any) -> Any:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from medn.core.intervals import Interval
 from medn.core.quantities import from_learned
-from medn.core.ranges import Range, matching_bounds
+from medn.core.ranges import matching_bounds
 from medn.core.values import ELEMENT_BYTES, Scalar
+from medn.deployed.deployed import Deployed
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import Parameter
 from medn.predictor.columns import Column
@@ -53,22 +53,19 @@ class Single:
     def __init__(
         self,
         question: Question,
-        known: Range,
+        deployed: Deployed,
         constants: Mapping[str, Scalar],
-        interval: Interval,
-        form: Form,
         further: Mapping[str, Form],
     ) -> None:
         self.question = question
-        self.range = known
+        self.deployed = deployed
+        self.range = deployed.range
         self.constants = constants
-        self.interval = interval
-        self.level = interval.guaranteed_level
-        self.form = form
+        self.level = deployed.interval.guaranteed_level
         self.further = further
         self._numbers = [name for name, each in question.parameters.items() if each.type is not str]
         self._texts = [name for name, each in question.parameters.items() if each.type is str]
-        self._packed = struct.Struct(f"{len(known.schema.names)}f").pack
+        self._packed = struct.Struct(f"{len(deployed.schema.names)}f").pack
         self._ways: dict[tuple[str, ...], Way] = {}
         self._programs: dict[tuple[str, ...], tuple[Compute, ...]] = {}
 
@@ -89,12 +86,10 @@ class Single:
 
     def _predict(self, inputs: tuple[float, ...], matches: bool) -> Prediction | None:
         row = np.frombuffer(self._packed(*inputs), dtype=np.float32).astype(np.float64)
-        distance = self.range.distance_of_one(row)
-        if not distance <= 1.0:
+        found = self.deployed.one(row)
+        if found is None:
             return None
-        log_latency = self.form.one(row)
-        latency_s = math.exp(log_latency)
-        factor = self.interval.factor_of_one(log_latency, distance)
+        latency_s, factor = found
         if self.further:
             learned = {name: math.exp(form.one(row)) for name, form in self.further.items()}
             more = from_learned(latency_s, learned, larger=max)

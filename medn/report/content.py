@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import StoreError, UsageError, unknown
-from medn.core.intervals import calibrate
+from medn.core.intervals import Interval
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Array, Table
-from medn.pipeline.bundling import ROOFLINE
-from medn.pipeline.candidates import Candidate, load_candidates
-from medn.pipeline.evaluation import Evaluated, evaluate_run
+from medn.deployed.calibration import at_level, coverage_facts
+from medn.deployed.deployed import Deployed
+from medn.pipeline.candidates import Candidate, deployed_of, load_candidates
+from medn.pipeline.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_run
 from medn.pipeline.leaderboard import Leaderboard, load_leaderboard
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.selecting import CHOSEN_FOLDER
 from medn.pipeline.tables import KindTable
 from medn.pipeline.train import candidates_root
 from medn.report.board import Row, rows_of
-from medn.report.deployed import Deployed
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
 from medn.report.history import tuning_history
 from medn.report.staircase import Staircase, staircases
@@ -44,7 +44,6 @@ class KindContent:
     candidate: Candidate
     rows: tuple[Row, ...]
     """Of the leaderboard, the smallest error first."""
-    calibration_rows: int
     test: Table
     predicted_s: Array
     importances: tuple[Importance, ...]
@@ -68,9 +67,15 @@ class KindContent:
     def layers(self) -> int:
         return len(np.unique(self.source.table.groups))
 
+    @property
+    def interval(self) -> Interval:
+        return deployed_of(self.candidate).interval
+
     def doubt(self, level: float) -> float:
-        """How far the share of covered rows may be from its promise by the luck of both draws of rows."""
-        return 2 * math.sqrt(level * (1 - level) * (1 / len(self.test) + 1 / (self.calibration_rows + 2)))
+        """How far the share of covered rows may be from its promise by the luck of both draws of layers."""
+        tested, calibrated = len(np.unique(self.test.groups)), self.interval.calibration_layers
+        known = self.interval.calibration_rows if calibrated is None else calibrated
+        return 2 * math.sqrt(level * (1 - level) * (1 / tested + 1 / (known + 2)))
 
     @cached_property
     def errors(self) -> Array:
@@ -113,13 +118,14 @@ def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
 def _kind_content(
     evaluated: Evaluated, candidate: Candidate, board: Leaderboard, root: Path, by: tuple[str, str] | None
 ) -> KindContent:
-    roofline = evaluated.candidates.get(ROOFLINE)
-    prepared, deployed = evaluated.prepared, Deployed.of(candidate, roofline.form if roofline else None)
+    prepared = evaluated.prepared
     rows = rows_of(board, evaluated.device, evaluated.kind)
     if candidate.regressor not in [row["candidate"] for row in rows if row["chosen"]]:
         raise StoreError(f"the leaderboard does not belong to what was chosen for {candidate.kind}: medn select RUN")
     if candidate.schema != prepared.test.schema:
         raise StoreError(f"{candidate.kind} was measured anew since it was trained: medn train RUN")
+    candidate = as_shipped(candidate, evaluated.candidates.get(ROOFLINE), prepared)
+    deployed = deployed_of(candidate)
     predicted_s = deployed.predict(prepared.test.inputs)
     found = importances(deployed.predict, prepared.test)
     names = by if by and set(by) <= set(prepared.test.schema.numeric) else None
@@ -134,12 +140,11 @@ def _kind_content(
         source=prepared.source,
         candidate=candidate,
         rows=rows,
-        calibration_rows=len(prepared.calibration),
         test=prepared.test,
         predicted_s=predicted_s,
         importances=found,
         heat=heat_map(unseen, deployed.predict(unseen.inputs), names) if names else None,
-        staircases=staircases(deployed, prepared.source),
+        staircases=staircases(candidate, prepared.source),
         reliability=_reliability(deployed, prepared.calibration, prepared.test),
         histories={name: history for name, history in histories.items() if history},
     )
@@ -147,13 +152,10 @@ def _kind_content(
 
 def _reliability(deployed: Deployed, calibration: Table, test: Table) -> tuple[tuple[float, float], ...]:
     """Intervals of several levels, each calibrated as the deployed one is, tried on the test rows."""
-    (known_s, known_away), (asked_s, asked_away) = (
-        (deployed.predict(part.inputs), deployed.range.distance(part.inputs)) for part in (calibration, test)
-    )
     found = []
     for level in LEVELS:
-        interval = calibrate(deployed.interval.spread, known_s, calibration.latency_s, known_away, level)
-        found.append((level, interval.coverage(asked_s, test.latency_s, asked_away).covered))
+        tried = at_level(deployed, calibration, level)
+        found.append((level, coverage_facts(tried, tried.answer(test.inputs), test.latency_s)["covered"]))
     return tuple(found)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.intervals import log_errors
-from medn.core.ranges import Predict
 from medn.core.table import Array, Table
 from medn.core.units import number_words
 from medn.core.values import CONDITION_COLUMNS
@@ -35,7 +34,7 @@ class Importance:
     """Of the typical relative error."""
 
 
-def importances(predict: Predict, table: Table, seed: int = 0) -> tuple[Importance, ...]:
+def importances(predict: Callable[[Array], Array], table: Table, seed: int = 0) -> tuple[Importance, ...]:
     """Every input, the most important first."""
     random = np.random.default_rng(seed)
     rows = random.permutation(len(table))[:MOST_ROWS]

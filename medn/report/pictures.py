@@ -241,10 +241,8 @@ def _reliability(kind: KindContent, salt: str) -> Picture:
 
     row = kind.row
     caption = (
-        f"The {kind.candidate.interval.level * 100:g} % interval covers {percent(row['coverage'])} of "
+        f"The {kind.interval.level * 100:g} % interval covers {percent(row['coverage'])} of "
         f"{len(kind.test)} points; it is {percent(row['width'])} of the prediction wide on average."
-        if kind.candidate.interval
-        else ""
     )
     return picture("Interval coverage", caption, draw, salt)
 

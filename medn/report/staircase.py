@@ -12,9 +12,9 @@ from medn.core.errors import ConfigError
 from medn.core.table import Array, Table, as_inputs
 from medn.core.values import Condition, Scalar
 from medn.layer_generators.kind import LayerKind
+from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.inputs import InputChoice, input_columns
 from medn.pipeline.tables import KindTable
-from medn.report.deployed import Deployed
 
 STEPS = 256
 MOST = 2
@@ -37,7 +37,7 @@ class Staircase:
     """Measured layers that differ little from this one in anything else."""
 
 
-def staircases(deployed: Deployed, source: KindTable) -> tuple[Staircase, ...]:
+def staircases(candidate: Candidate, source: KindTable) -> tuple[Staircase, ...]:
     """For the sizes whose tiles matter, else for those that vary most; none where the inputs do not tell the layer."""
     kind, table = source.layer_kind, source.table
     whole = [parameter.name for parameter in kind.parameters if parameter.type is int]
@@ -45,15 +45,15 @@ def staircases(deployed: Deployed, source: KindTable) -> tuple[Staircase, ...]:
     sizes = [name for name in sizes if len(np.unique(table.column(name))) >= FEWEST_VALUES]
     sizes.sort(key=lambda name: (name not in kind.tiled, -float(np.ptp(np.log1p(table.column(name))))))
     place = _typical_place(table)
-    layer = _layer(kind, deployed.candidate.constants, _row(table, place))
+    layer = _layer(kind, candidate.constants, _row(table, place))
     if layer is None:
         return ()
-    found = (_staircase(deployed, source, place, layer, name) for name in sizes[:MOST])
+    found = (_staircase(candidate, source, place, layer, name) for name in sizes[:MOST])
     return tuple(each for each in found if each)
 
 
 def _staircase(
-    deployed: Deployed, source: KindTable, place: int, layer: Mapping[str, Scalar], parameter: str
+    candidate: Candidate, source: KindTable, place: int, layer: Mapping[str, Scalar], parameter: str
 ) -> Staircase | None:
     kind, table = source.layer_kind, source.table
     measured = table.column(parameter)
@@ -62,17 +62,18 @@ def _staircase(
     if len(values) < FEWEST_VALUES:
         return None
     columns = {name: np.full(len(values), value) for name, value in layer.items()} | {parameter: values}
-    asked = input_columns(kind, columns, InputChoice.from_config(deployed.candidate.inputs))
+    asked = input_columns(kind, columns, InputChoice.from_config(candidate.inputs))
     # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
     inputs = as_inputs({**_row(table, place), **asked}, table.schema)
-    predicted_s = deployed.predict(inputs)
+    answer = deployed_of(candidate).answer(inputs)
     near = _near(table, place, [name for name in layer if name != parameter])
     return Staircase(
         parameter,
         {name: value for name, value in layer.items() if name != parameter},
         values.astype(np.float64),
-        predicted_s,
-        *deployed.bounds(predicted_s, inputs),
+        answer.latency_s,
+        answer.low_s,
+        answer.high_s,
         measured[near],
         table.latency_s[near],
     )

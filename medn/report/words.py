@@ -146,7 +146,7 @@ def _gain(content: Content) -> Iterator[str]:
 
 def _intervals(content: Content) -> str:
     missed = [kind for kind in content.kinds if _misses(kind)]
-    levels = {kind.candidate.interval.level for kind in content.kinds if kind.candidate.interval}
+    levels = {kind.interval.level for kind in content.kinds}
     promised = joined([f"{level * 100:g} %" for level in sorted(levels)])
     covered = [kind.row["coverage"] for kind in content.kinds]
     said = f"Intervals promise to hold {promised} of the measurements and hold {percent(min(covered))}"
@@ -157,9 +157,7 @@ def _intervals(content: Content) -> str:
 
 
 def _misses(kind: KindContent) -> bool:
-    if kind.candidate.interval is None:
-        return False
-    level = kind.candidate.interval.level
+    level = kind.interval.level
     return float(kind.row["coverage"]) < level - kind.doubt(level)
 
 

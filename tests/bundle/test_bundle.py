@@ -20,6 +20,7 @@ from medn.bundle.archive import BadBundle, read_archive, write_archive
 from medn.bundle.bundle import Bundle, read_bundle, write_bundle
 from medn.core.errors import MednError, UsageError
 from medn.pipeline.bundling import bundle_run
+from medn.pipeline.candidates import deployed_of
 
 Change = Callable[[dict[str, Any], dict[str, bytes]], None]
 ASKED = {"in_features": 64, "out_features": 64, "batch_size": 8}
@@ -57,9 +58,8 @@ def test_a_bundle_remembers_what_drives_a_device(bundle: Bundle, tmp_path: Path)
 
 def test_forms_read_back_predict_the_same(bundle: Bundle, made_up_bundle: ModuleType, bundle_path: Path) -> None:
     for made, entry in zip(made_up_bundle.made_up_candidates(bundle_path.parent), bundle.entries, strict=True):
-        rows = np.stack([made.range.low, made.range.high])
-        assert entry.latency.form is not None
-        np.testing.assert_array_equal(entry.latency.form.predict(rows), made.form.predict(rows))
+        rows = np.stack([made.deployed.range.low, made.deployed.range.high])
+        np.testing.assert_array_equal(deployed_of(entry.latency).predict(rows), made.deployed.predict(rows))
 
 
 def test_the_manifest_says_what_was_measured_where(bundle_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_bundle_of_nothing_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [(2, "To use it: pip install --upgrade medn"), (0, "make it again: medn select RUN"), (None, "make it again")],
+    [(3, "To use it: pip install --upgrade medn"), (0, "make it again: medn select RUN"), (None, "make it again")],
 )
 def test_another_version_says_what_to_do(version: object, words: str, bundle_path: Path, tmp_path: Path) -> None:
     def change(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:

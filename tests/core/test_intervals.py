@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from medn.core.intervals import LEVEL, Interval, Spread, calibrate, fit_spread, log_errors
+from medn.core.intervals import LEVEL, Coverage, Interval, Spread, calibrate, coverage, fit_spread, log_errors
 from medn.core.table import Array
 
 CONSTANT = Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0)
@@ -23,12 +23,16 @@ def made_up(rows: int, seed: int) -> tuple[Array, Array, Array]:
     return predicted_s, predicted_s * np.exp(spread * random.normal(size=rows)), distance
 
 
+def tried(interval: Interval, predicted_s: Array, measured_s: Array, distance: Array) -> Coverage:
+    return coverage(interval.level, predicted_s, *interval.bounds(predicted_s, distance), measured_s)
+
+
 def calibrated(rows: int, seed: int, level: float = LEVEL) -> Interval:
     return calibrate(fit_spread(*made_up(rows, seed)), *made_up(rows, seed + 1), level)
 
 
 def test_coverage_is_what_was_promised_over_many_draws() -> None:
-    shares = [calibrated(60, 10 * seed).coverage(*made_up(400, 10 * seed + 5)).covered for seed in range(60)]
+    shares = [tried(calibrated(60, 10 * seed), *made_up(400, 10 * seed + 5)).covered for seed in range(60)]
     # The coverage of one calibration varies like a beta distribution; over 60 of them its mean hardly does.
     deviation = math.sqrt(LEVEL * (1 - LEVEL) / (60 + 2) / 60)
     assert LEVEL - 4 * deviation < np.mean(shares) < LEVEL + 1 / 61 + 4 * deviation
@@ -36,16 +40,16 @@ def test_coverage_is_what_was_promised_over_many_draws() -> None:
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
 def test_every_level_is_covered_within_binomial_bounds(level: float) -> None:
-    coverage = calibrated(4000, 3, level).coverage(*made_up(4000, 7))
-    assert abs(coverage.covered - level) < 4 * math.sqrt(2 * level * (1 - level) / 4000)
-    assert (coverage.level, coverage.rows) == (level, 4000)
+    found = tried(calibrated(4000, 3, level), *made_up(4000, 7))
+    assert abs(found.covered - level) < 4 * math.sqrt(2 * level * (1 - level) / 4000)
+    assert (found.level, found.rows) == (level, 4000)
 
 
 def test_adaptive_intervals_are_narrower_than_constant_ones() -> None:
     adaptive = calibrated(500, 1)
     constant = calibrate(CONSTANT, *made_up(500, 2))
     test = made_up(2000, 5)
-    assert adaptive.coverage(*test).mean_width < 0.8 * constant.coverage(*test).mean_width
+    assert tried(adaptive, *test).mean_width < 0.8 * tried(constant, *test).mean_width
 
 
 def test_few_validation_rows_do_not_break_the_spread() -> None:

@@ -1,4 +1,4 @@
-"""What lies outside is flagged, and predictions there go on growing with the work."""
+"""What lies outside is flagged, and how far away it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from medn.core.ranges import HeldEfficiency, Range, learn_range, matches_constants
+from medn.core.ranges import Range, learn_range, matches_constants
 from medn.core.table import Array, Schema, Table
 
 SCHEMA = Schema(("size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
@@ -29,16 +29,6 @@ def made_up(rows: int, seed: int, smallest: float = 16, largest: float = 512) ->
 @pytest.fixture(scope="module")
 def learned() -> Range:
     return learn_range(made_up(400, 0), made_up(100, 1))
-
-
-def nearest(train: Table) -> object:
-    """Flat beyond what it has seen, as a forest is."""
-
-    def predict(inputs: Array) -> Array:
-        gaps = np.abs(np.log(inputs[:, 1])[:, None] - np.log(train.inputs[:, 1]))
-        return train.latency_s[gaps.argmin(axis=1)]
-
-    return predict
 
 
 def test_rows_of_the_same_origin_are_inside(learned: Range) -> None:
@@ -74,39 +64,6 @@ def test_clipping_leads_to_the_edge(learned: Range) -> None:
     clipped = learned.clip(np.array([[4096.0, 1e12, 1e9, 2.0]]))
     assert clipped[0, 0] == learned.high[0]
     assert clipped[0, 3] in (0.0, 1.0)
-
-
-def test_extrapolation_stays_near_the_law_where_a_forest_is_flat(learned: Range) -> None:
-    predict = nearest(made_up(400, 0))
-    outside = made_up(200, 6, 560, 512 * 4)
-    held, inside = HeldEfficiency(learned).predict(outside.inputs, predict)  # type: ignore[arg-type]
-    flat = predict(outside.inputs)  # type: ignore[operator]
-    assert not inside.any()
-    assert (np.abs(held / outside.latency_s - 1) < 0.3).all()
-    assert np.median(flat / outside.latency_s) < 0.5
-
-
-def test_a_fitted_roofline_knows_the_overhead_too(learned: Range) -> None:
-    outside = made_up(200, 6, 4, 2048)
-    inside = learned.in_range(outside.inputs)
-    held, flags = HeldEfficiency(learned, law).predict(outside.inputs, law)
-    np.testing.assert_array_equal(flags, inside)
-    np.testing.assert_allclose(held, outside.latency_s, rtol=1e-6)
-
-
-def test_predictions_inside_are_left_alone(learned: Range) -> None:
-    rows = made_up(50, 7)
-    inside = learned.in_range(rows.inputs)
-    held, _ = HeldEfficiency(learned).predict(rows.inputs[inside], law)
-    np.testing.assert_array_equal(held, rows.latency_s[inside])
-
-
-def test_without_work_columns_the_edge_is_all_there_is() -> None:
-    schema = Schema(("size",))
-    train = Table(schema, np.arange(1.0, 51.0)[:, None], np.arange(1.0, 51.0), np.arange(50).astype(str))
-    learned = learn_range(train, train)
-    held, inside = HeldEfficiency(learned).predict(np.array([[500.0]]), lambda inputs: inputs[:, 0])
-    assert (held[0], inside[0]) == (50.0, False)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 12])

@@ -28,6 +28,7 @@ from medn.model.placement import (
     taught_by_others,
 )
 from medn.model.prepared import PreparedModel, predict_model
+from medn.pipeline.candidates import deployed_of
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Form, Parts
 
@@ -54,9 +55,8 @@ class SlowWhenCold(Form):
 def with_cache(entry: Entry) -> Entry:
     """The same entry, had it been measured with a hot and with a cold cache."""
     latency = entry.latency
-    known, form = latency.range, latency.form
-    assert known is not None
-    assert form is not None
+    deployed = deployed_of(latency)
+    known = deployed.range
     schema = Schema((*known.schema.names, "cache"), {**known.schema.categories, "cache": ("hot", "cold")})
     known = replace(
         known,
@@ -68,8 +68,8 @@ def with_cache(entry: Entry) -> Entry:
         components=np.vstack([known.components, np.zeros(known.components.shape[1])]),
     )
     constants = {name: value for name, value in latency.constants.items() if name != "cache"}
-    candidate = replace(latency, schema=schema, range=known, form=SlowWhenCold(form), constants=constants)
-    return replace(entry, latency=candidate, roofline=None)
+    deployed = replace(deployed, range=known, form=SlowWhenCold(deployed.form), constants=constants, roofline=None)
+    return replace(entry, latency=replace(latency, schema=schema, deployed=deployed, constants=constants))
 
 
 @pytest.fixture(scope="module")

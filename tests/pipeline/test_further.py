@@ -32,9 +32,9 @@ def test_measured_memory_is_learned_whatever_regressors_learn_the_latency(run: P
     found = load_further(run)
     assert found.keys() == {("made-up", "activation"), ("made-up", "linear")}
     candidate = found["made-up", "linear"]["memory_bytes"]
-    assert candidate.form is not None
+    assert candidate.deployed is not None
     inputs = kind_table(read_source(run), "linear").table.inputs
-    assert candidate.form.predict(inputs) == pytest.approx(np.full(len(inputs), 4096), rel=0.01)
+    assert candidate.deployed.predict(inputs) == pytest.approx(np.full(len(inputs), 4096), rel=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ import pytest
 
 from medn.core.errors import NothingMeasured, StoreError, UsageError
 from medn.core.splits import Split
-from medn.pipeline.candidates import Candidate, load_candidate, load_candidates, pack, save_candidate, unpack
+from medn.deployed.packing import pack, unpack
+from medn.pipeline.candidates import Candidate, load_candidate, load_candidates, save_candidate
 from medn.pipeline.tables import kind_table, read_source
 from medn.pipeline.train import TrainOutcome, train_run
 from medn.pipeline.tuning import open_journal
@@ -63,7 +64,8 @@ def test_the_law_is_found_and_the_best_is_chosen_on_validation(run: Path) -> Non
 def test_a_candidate_says_all_that_is_known(run: Path) -> None:
     candidate = by_place(trained(run, seed=3))["linear", "test-law"]
     assert sum(candidate.split_sizes.values()) == 78
-    assert candidate.scores.keys() == {"validation", "test", "test_held"}
+    assert candidate.scores.keys() >= {"validation", "test", "test_inside"}
+    assert ("test_outside" in candidate.scores) == (candidate.outside > 0)
     assert candidate.noise is not None
     assert candidate.noise["median"] < 0.05
     assert candidate.inputs == {"inputs": ["raw", "analytic", "probes"], "drop": ["bias"]}
@@ -83,15 +85,12 @@ def test_a_saved_candidate_predicts_intervals_and_range_alike(run: Path) -> None
         each for each in load_candidates(run / "candidates") if (each.kind, each.regressor) == ("linear", "test-law")
     )
     table = kind_table(read_source(run), "linear", device="made-up").table
-    assert candidate.form is not None
-    assert candidate.range is not None
-    assert candidate.interval is not None
-    assert candidate.schema == table.schema
-    predicted_s = candidate.form.predict(table.inputs)
+    assert candidate.deployed is not None
+    assert candidate.schema == candidate.deployed.schema == table.schema
+    predicted_s, low_s, high_s, inside = candidate.deployed.answer(table.inputs)
     assert np.median(np.abs(predicted_s / table.latency_s - 1)) < 0.1
-    low, high = candidate.interval.bounds(predicted_s, candidate.range.distance(table.inputs))
-    assert ((low <= table.latency_s) & (table.latency_s <= high)).mean() > 0.7
-    assert candidate.range.in_range(table.inputs).mean() > 0.8
+    assert ((low_s <= table.latency_s) & (table.latency_s <= high_s)).mean() > 0.7
+    assert inside.mean() > 0.8
 
 
 def test_the_history_of_the_search_is_kept(run: Path) -> None:
@@ -271,7 +270,8 @@ def test_beyond_a_range_the_efficiency_is_held(run: Path) -> None:
     outcome = trained(run, "median", kinds=["linear"], split=Split.parse("range:flops:1e6"))
     (candidate,) = outcome.candidates
     assert candidate.outside > 0.5
-    assert candidate.scores["test_held"]["mape"] < candidate.scores["test"]["mape"]
+    # The median of smaller layers is a fraction of what larger ones take; held, it grows with the work.
+    assert candidate.scores["test_outside"]["spearman"] > 0.5
     assert (run / "candidates-range-flops-1e+06").is_dir()
 
 

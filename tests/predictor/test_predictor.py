@@ -85,7 +85,7 @@ def test_predictions_are_those_of_the_form_where_was_measured(predictor: Predict
     opened = estimator.question.open(layers(40), 40)
     inputs = as_inputs({**opened, **analytic_columns(estimator.kind, opened)}, estimator.range.schema)
     inside = found.in_range
-    np.testing.assert_allclose(found.latency_s[inside], estimator.form.predict(inputs)[inside], rtol=1e-6)
+    np.testing.assert_allclose(found.latency_s[inside], estimator.deployed.form.predict(inputs)[inside], rtol=1e-6)
 
 
 def test_a_layer_far_beyond_is_flagged_and_goes_on_growing(predictor: Predictor) -> None:

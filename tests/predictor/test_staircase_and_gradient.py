@@ -85,7 +85,7 @@ def test_a_gradient_is_what_a_little_more_costs(name: str, network: Predictor) -
         before = as_inputs({**start, **analytic_columns(estimator.kind, start)}, estimator.range.schema)
         held = [estimator.range.schema.index(column) for column in estimator.range.free]
         inputs[:, held] = before[:, held]
-        return float(estimator.form.predict(inputs)[0])
+        return float(estimator.deployed.form.predict(inputs)[0])
 
     step = 0.02 * given[name]
     expected = (latency_s(given[name] + step) - latency_s(given[name] - step)) / (2 * step)

@@ -1,0 +1,84 @@
+"""What is predicted beyond the range that was measured, in one of four ways.
+
+held     the prediction at the nearest edge, scaled by how much more work there is: the efficiency is held
+own      what the form says by itself
+bounded  the same, as far as the growth of the work from the edge allows it
+edge     the prediction at the nearest edge as it is, for what does not grow with the work
+
+A tree is flat beyond what it has seen and needs the first; a smooth form may know better how latency goes on. A check
+on larger layers than were learned from decides, or where there is none, the family's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from medn.core.ranges import WORK_COLUMNS, Range
+from medn.core.table import Array
+
+HELD, OWN, BOUNDED, EDGE = "held", "own", "bounded", "edge"
+WAYS = (HELD, OWN, BOUNDED, EDGE)
+
+LEEWAY = float(np.log(2.0))
+"""How much faster or slower than its work a latency may grow, as a logarithm: caches and use by others do that."""
+
+LogLatency = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """Rows beyond the range, seen from the nearest edge; everything is a logarithm."""
+
+    own: Array
+    """What the form says of the rows themselves."""
+    edge: Array
+    """What it says of the nearest rows that were measured."""
+    growth: Array
+    """How much longer the work alone would take than at the edge."""
+    lowest: Array
+    highest: Array
+    """The least and the most growth that the work allows."""
+    far: Array
+    """How far away they are."""
+
+    def log_latency(self, way: str) -> Array:
+        if way == HELD:
+            return self.edge + self.growth
+        if way == OWN:
+            return self.own
+        if way == EDGE:
+            return self.edge
+        return np.clip(self.own, self.edge + self.lowest, self.edge + self.highest)
+
+
+def seen_from_the_edge(
+    inputs: Array, distance: Array, known: Range, log_latency: LogLatency, roofline: LogLatency | None
+) -> Beyond:
+    """`roofline` gives the seconds that the work alone explains; without one the growth of FLOPs or bytes counts."""
+    nearest = known.clip(inputs)
+    lowest, highest, growth = _work_growth(inputs, nearest, known)
+    if roofline is not None:
+        growth = np.clip(roofline(inputs) - roofline(nearest), lowest, highest)
+    return Beyond(
+        own=log_latency(known.with_known_categories(inputs)),
+        edge=log_latency(nearest),
+        growth=growth,
+        lowest=lowest,
+        highest=highest,
+        far=known.far(inputs, distance),
+    )
+
+
+def _work_growth(inputs: Array, nearest: Array, known: Range) -> tuple[Array, Array, Array]:
+    """The least, the most and the likely growth of the latency, by what the work is at either end."""
+    places = [known.schema.index(name) for name in WORK_COLUMNS if name in known.schema.names]
+    if not places:
+        endless = np.full(len(inputs), np.inf)
+        return -endless, endless, np.zeros(len(inputs))
+    growths = np.log(np.maximum(inputs[:, places], 1.0)) - np.log(np.maximum(nearest[:, places], 1.0))
+    lowest, highest = growths.min(axis=1, initial=0.0) - LEEWAY, growths.max(axis=1, initial=0.0) + LEEWAY
+    # The scarcer of the two resources rules the latency; below the range this is the milder shrinking.
+    return lowest, highest, growths.max(axis=1)

@@ -1,0 +1,69 @@
+"""Intervals for what ships, and how they did: calibrated on rows in range, each layer counting once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.intervals import LEVEL, Interval, Spread, calibrate, coverage, fit_spread
+from medn.core.table import Array, Table
+from medn.deployed.deployed import Answer, Deployed
+
+ABSURD_WIDTH = 3.0
+"""From here on, high less low in predictions, an interval says next to nothing: a third to three times as long."""
+
+UNCALIBRATED = Interval(LEVEL, 0.0, 0, Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0))
+"""Stands in for the interval of what is not calibrated yet: no width at all."""
+
+
+def calibrated(deployed: Deployed, validation: Table, calibration: Table, level: float = LEVEL) -> Deployed:
+    """The same with the interval that its own predictions call for.
+
+    Where errors are large comes from validation rows, how large they are from calibration rows, which nothing was
+    chosen by. Rows outside the range have a widening of their own: far away they would speak for those inside.
+    """
+    rows = _rows(deployed, validation)
+    spread = fit_spread(rows.predicted_s, rows.measured_s, rows.distance)
+    return _with_spread(deployed, spread, calibration, level)
+
+
+def at_level(deployed: Deployed, calibration: Table, level: float) -> Deployed:
+    """The same with an interval of another level; beyond the range it widens as before."""
+    found = _with_spread(deployed, deployed.interval.spread, calibration, level)
+    return replace(found, interval=replace(found.interval, widening=deployed.interval.widening))
+
+
+def _with_spread(deployed: Deployed, spread: Spread, calibration: Table, level: float) -> Deployed:
+    rows = _rows(deployed, calibration)
+    interval = calibrate(spread, rows.predicted_s, rows.measured_s, rows.distance, level, rows.groups)
+    return replace(deployed, interval=interval)
+
+
+class _Rows(NamedTuple):
+    predicted_s: Array
+    measured_s: Array
+    distance: Array
+    groups: NDArray[np.str_]
+
+
+def _rows(deployed: Deployed, table: Table) -> _Rows:
+    """The rows in range; all of them where none is."""
+    distance, inside = deployed.range.place(table.inputs)
+    kept = inside if inside.any() else np.ones(len(table), dtype=bool)
+    rows = table.take(kept)
+    return _Rows(deployed.predict(rows.inputs), rows.latency_s, distance[kept], rows.groups)
+
+
+def coverage_facts(deployed: Deployed, answer: Answer, measured_s: Array) -> dict[str, float]:
+    """How the intervals did on all rows, and on those in range; what lies outside is wide on purpose."""
+    level = deployed.interval.level
+    found = coverage(level, answer.latency_s, answer.low_s, answer.high_s, measured_s).as_json()
+    inside = answer.inside
+    if inside.any():
+        rows = [each[inside] for each in (answer.latency_s, answer.low_s, answer.high_s, measured_s)]
+        own = coverage(level, *rows)
+        found |= {"inside_covered": own.covered, "inside_width": own.mean_width}
+    return found

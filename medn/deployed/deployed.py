@@ -1,0 +1,88 @@
+"""A deployed predictor: from inputs to latency, interval and whether they lie where was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from medn.core.intervals import Interval
+from medn.core.ranges import Flags, Range
+from medn.core.table import Array, Schema
+from medn.core.values import Scalar
+from medn.deployed.beyond import HELD, Beyond, seen_from_the_edge
+from medn.regressors.form import Form
+
+
+class Answer(NamedTuple):
+    """What is said of some rows."""
+
+    latency_s: Array
+    low_s: Array
+    high_s: Array
+    inside: Flags
+    """Whether each row lies in the range that was measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Deployed:
+    """Everything that predicts one kind on one device. Whoever tells an error or a coverage tells that of this."""
+
+    form: Form
+    range: Range
+    interval: Interval
+    constants: Mapping[str, Scalar]
+    """Columns that never varied while measuring."""
+    way: str = HELD
+    """What is predicted beyond the range: one of `medn.deployed.beyond.WAYS`."""
+    roofline: Form | None = None
+    """The seconds that the work alone explains, to go on with beyond the range; None where nobody knows."""
+
+    @property
+    def schema(self) -> Schema:
+        return self.range.schema
+
+    def predict(self, inputs: Array) -> Array:
+        """Latency in seconds."""
+        return self.answer(inputs).latency_s
+
+    def bounds(self, inputs: Array) -> tuple[Array, Array]:
+        """The lowest and the highest latency that the interval holds, in seconds."""
+        found = self.answer(inputs)
+        return found.low_s, found.high_s
+
+    def answer(self, inputs: Array) -> Answer:
+        distance, inside = self.range.place(inputs)
+        if inside.all():
+            latency_s = self.form.predict(inputs)
+            return Answer(latency_s, *self.interval.bounds(latency_s, distance), inside)
+        outside = ~inside
+        logs = np.empty(len(inputs))
+        widths = np.empty(len(inputs))
+        if inside.any():
+            logs[inside] = self.form.log_latency(inputs[inside])
+            widths[inside] = self.interval.width(logs[inside], distance[inside])
+        beyond = self.beyond(inputs[outside], distance[outside])
+        logs[outside] = beyond.log_latency(self.way)
+        widths[outside] = self.interval.width_beyond(beyond.edge, logs[outside], distance[outside], beyond.far)
+        latency_s, factor = np.exp(logs), np.exp(widths)
+        return Answer(latency_s, latency_s / factor, latency_s * factor, inside)
+
+    def beyond(self, inputs: Array, distance: Array) -> Beyond:
+        """Rows that lie outside, in every way that they can be predicted."""
+        roofline = self.roofline.log_latency if self.roofline else None
+        return seen_from_the_edge(inputs, distance, self.range, self.form.log_latency, roofline)
+
+    def one(self, row: Array) -> tuple[float, float] | None:
+        """The latency of a single row between the edges, and the factor of its interval; None if it lies outside.
+
+        The same as `answer` in as few and cheap calls as there can be.
+        """
+        distance = self.range.distance_of_one(row)
+        if not distance <= 1.0:
+            return None
+        log_latency = self.form.one(row)
+        return math.exp(log_latency), self.interval.factor_of_one(log_latency, distance)

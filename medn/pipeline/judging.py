@@ -1,0 +1,70 @@
+"""What a deployed predictor is worth: every error and coverage that any verb tells is worked out here, once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from medn.core.metrics import score
+from medn.core.ranges import Range
+from medn.core.splits import Parts
+from medn.core.table import Table
+from medn.core.values import plain
+from medn.deployed.beyond import HELD
+from medn.deployed.calibration import UNCALIBRATED, calibrated, coverage_facts
+from medn.deployed.deployed import Deployed
+from medn.pipeline.candidates import Candidate
+from medn.pipeline.tables import KindTable
+from medn.pipeline.timing import call_seconds
+from medn.regressors.form import Form
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The table of one kind, split, with its range."""
+
+    source: KindTable
+    parts: Parts
+    range: Range
+    train: Table
+    validation: Table
+    calibration: Table
+    test: Table
+    way: str = HELD
+    """What is predicted beyond the range."""
+    roofline: Form | None = None
+    """Fitted once for all families; None until then, and where the inputs do not tell the work."""
+
+
+def judged(blank: Candidate, prepared: Prepared, form: Form, roofline: Form | None) -> Candidate:
+    """The candidate with this form: calibrated on rows that nothing was chosen by, and scored."""
+    uncalibrated = Deployed(form, prepared.range, UNCALIBRATED, blank.constants, prepared.way, roofline)
+    deployed = calibrated(uncalibrated, prepared.validation, prepared.calibration)
+    first = prepared.test.inputs[0]
+    return replace(
+        scored(replace(blank, deployed=deployed), deployed, prepared),
+        size_bytes=form.parts().size_bytes,
+        row_us=1e6 * call_seconds(lambda: form.one(first), time.thread_time),
+    )
+
+
+def scored(candidate: Candidate, deployed: Deployed, prepared: Prepared) -> Candidate:
+    """The candidate with the scores and the coverage of what ships."""
+    validation, test = prepared.validation, prepared.test
+    answer = deployed.answer(test.inputs)
+    predicted = {
+        "validation": (deployed.predict(validation.inputs), validation.latency_s),
+        "test": (answer.latency_s, test.latency_s),
+    }
+    for name, rows in (("test_inside", answer.inside), ("test_outside", ~answer.inside)):
+        if rows.any():
+            predicted[name] = answer.latency_s[rows], test.latency_s[rows]
+    return replace(
+        candidate,
+        deployed=deployed,
+        scores={name: plain(score(*both).as_json()) for name, both in predicted.items()},
+        coverage=coverage_facts(deployed, answer, test.latency_s),
+        outside=float(np.mean(~answer.inside)),
+    )
