@@ -19,11 +19,15 @@ import numpy as np
 from medn.core.domains import Domain
 from medn.core.errors import ConfigError, did_you_mean
 from medn.core.registry import Registry
+from medn.core.text import shown
 from medn.core.values import Layer, Scalar, freeze
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
     import torch
+
+LARGEST = 1e38
+"""What a number without limits of its own may be at most: inputs are rounded to float32, which ends a little above."""
 
 Column = Any
 """A plain number or a numpy array of them: formulas accept both."""
@@ -48,20 +52,24 @@ class Parameter:
     def mistake(self, value: Any) -> str | None:
         """What is wrong with a value, without the parameter's name; None if nothing is."""
         if self.type is bool:
-            return None if isinstance(value, bool) else f"must be true or false (got {value!r})"
+            return None if isinstance(value, bool) else f"must be true or false (got {shown(value)})"
         if self.type is str:
-            if value in self.choices or (isinstance(value, str) and not self.choices):
+            if isinstance(value, str) and (not self.choices or value in self.choices):
                 return None
-            near = did_you_mean(str(value), self.choices)
-            return f"must be one of {', '.join(self.choices)} (got {value!r}).{near}"
+            if not self.choices:
+                return f"must be a text (got {shown(value)})"
+            near = did_you_mean(value, self.choices) if isinstance(value, str) else ""
+            return f"must be one of {', '.join(self.choices)} (got {shown(value)}).{near}"
         if isinstance(value, bool) or not isinstance(value, (int, float) if self.type is float else int):
-            return f"must be a {'whole ' if self.type is int else ''}number (got {value!r})"
-        if not math.isfinite(value):
+            return f"must be a {'whole ' if self.type is int else ''}number (got {shown(value)})"
+        if isinstance(value, float) and not math.isfinite(value):
             return f"must be a finite number (got {value})"
-        if self.low is not None and value < self.low:
-            return f"must be at least {self.low:g} (got {value})"
-        if self.high is not None and value > self.high:
-            return f"must be at most {self.high:g} (got {value})"
+        low = -LARGEST if self.low is None else self.low
+        high = LARGEST if self.high is None else self.high
+        if value < low:
+            return f"must be at least {low:.10g} (got {shown(value)})"
+        if value > high:
+            return f"must be at most {high:.10g} (got {shown(value)})"
         return None
 
 

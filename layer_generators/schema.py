@@ -44,7 +44,8 @@ def value_schema(parameter: Parameter) -> Schema:
     if parameter.type is str:
         return {"enum": list(parameter.choices)}
     limits = {"minimum": parameter.low, "maximum": parameter.high}
-    return {"type": "integer", **{key: limit for key, limit in limits.items() if limit is not None}}
+    number = "integer" if parameter.type is int else "number"
+    return {"type": number, **{key: limit for key, limit in limits.items() if limit is not None}}
 
 
 def layers_schema() -> Schema:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+
+from medn.core.text import printable
 
 Row = Mapping[str, Any]
 
@@ -22,11 +25,19 @@ STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "yes": "green", "no
 
 def say(words: str) -> None:
     """Something to read, not to parse."""
-    typer.echo(words, err=True)
+    typer.echo(printable(words), err=True)
 
 
 def write_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """JSON as everybody reads it: no NaN and no infinity, and characters without a shape as their codes."""
+    from medn.core.values import plain
+
+    written = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(re.sub(r"[^\n -~]", lambda found: _escaped(found[0]), written))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def write_rows(rows: Sequence[Row], as_json: bool) -> None:
@@ -77,5 +88,5 @@ def _write_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Non
     for heading in headings:
         table.add_column(heading.replace("_", " "), overflow="fold")
     for line in lines:
-        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in line))
+        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in line))
     console.print(table)

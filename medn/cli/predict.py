@@ -97,7 +97,7 @@ def predict(
     from medn.predictor.columns import read_columns
     from medn.predictor.files import STANDARD, read_table, write_table
 
-    columns, rows = read_columns(read_table(table))
+    columns, rows = read_columns(read_table(table), predictor.check_columns(kind or None))
     columns |= given
     found = predictor.predict(columns, kind or None)
     records = list(_records(columns, rows, found))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from medn.core.text import LONGEST, shown
+
+NAMED = 3
+"""Unknown names that are told one by one."""
 
 
 class MednError(Exception):
@@ -56,7 +61,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("conv2", ["conv2d", "linear"])
     " Did you mean 'conv2d'?"
     """
-    close = difflib.get_close_matches(str(name), [str(other) for other in known], n=1, cutoff=0.6)
+    if len(name) > LONGEST:  # near to nothing, and slow to compare
+        return ""
+    close = difflib.get_close_matches(name, [str(other) for other in known], n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
@@ -67,4 +74,18 @@ def unknown(what: str, name: object, known: Iterable[object]) -> str:
     "no layer kind named 'conv2'. Did you mean 'conv2d'? Known: conv2d, linear"
     """
     names = sorted(str(other) for other in known)
-    return f"no {what} named {str(name)!r}.{did_you_mean(str(name), names)} Known: {', '.join(names) or 'none'}"
+    return f"no {what} named {shown(str(name))}.{did_you_mean(str(name), names)} Known: {', '.join(names) or 'none'}"
+
+
+def unknown_names(what: str, names: Sequence[str], known: Collection[str]) -> str:
+    """The same for several names: the first few of them, and how many there are beside.
+
+    >>> unknown_names("column", ["b", "c", "d", "e"], ["a"])
+    "no column named 'b', 'c', 'd' and 1 more. Known: a"
+    """
+    if len(names) == 1:
+        return unknown(what, names[0], known)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    near = "".join(did_you_mean(name, known) for name in names[:NAMED])
+    told = ", ".join(map(shown, names[:NAMED]))
+    return f"no {what} named {told}{more}.{near} Known: {', '.join(sorted(known))}"

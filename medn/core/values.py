@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import UsageError
+from medn.core.text import shown
 
 Scalar = int | float | str | bool
 Parameters = tuple[tuple[str, Scalar], ...]
@@ -33,6 +34,8 @@ OUTPUT_TOLERANCE = {"fp32": 0.02, "bf16": 0.05, "int8": 0.1}
 well below, a layer that computes something else does not."""
 
 MAXIMUM_UTILIZATION = 0.95
+MAXIMUM_BATCH_SIZE = 2**31 - 1
+MAXIMUM_THREADS = 65_536
 
 
 def canonical_json(value: object) -> str:
@@ -46,7 +49,7 @@ def content_key(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value with nothing in it that JSON lacks: no number that is none, no NumPy type, no tuple."""
+    """The same value with nothing in it that JSON lacks: no NaN and no infinity, no NumPy type, no tuple."""
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -98,16 +101,17 @@ class Condition:
     extra: Parameters = ()
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise UsageError(f"batch_size: must be at least 1 (got {self.batch_size})")
+        if not 1 <= self.batch_size <= MAXIMUM_BATCH_SIZE:
+            allowed = f"from 1 to {MAXIMUM_BATCH_SIZE}"
+            raise UsageError(f"batch_size: must be {allowed} (got {shown(self.batch_size)})")
         if not 0.0 <= self.utilization <= MAXIMUM_UTILIZATION:
             raise UsageError(f"utilization: must be from 0 to {MAXIMUM_UTILIZATION} (got {self.utilization})")
         if self.cache not in CACHE_STATES:
             raise UsageError(f"cache: must be one of {', '.join(CACHE_STATES)} (got {self.cache!r})")
         if self.dtype not in ELEMENT_BYTES:
             raise UsageError(f"dtype: must be one of {', '.join(ELEMENT_BYTES)} (got {self.dtype!r})")
-        if self.threads < 1:
-            raise UsageError(f"threads: must be at least 1 (got {self.threads})")
+        if not 1 <= self.threads <= MAXIMUM_THREADS:
+            raise UsageError(f"threads: must be from 1 to {MAXIMUM_THREADS} (got {shown(self.threads)})")
 
     @property
     def values(self) -> dict[str, Scalar]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from medn.capture.values import CapturedModel
-from medn.core.errors import UsageError
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.model.asked import Asked, ask
@@ -17,7 +16,7 @@ from medn.model.prediction import ModelPrediction, combined
 from medn.model.repeated import remembered
 from medn.model.running import as_run
 from medn.predictor.prediction import Predictions
-from medn.predictor.question import CONDITIONS
+from medn.predictor.question import condition
 
 if TYPE_CHECKING:
     from medn.predictor.predictor import Predictor
@@ -43,12 +42,8 @@ class PreparedModel:
         self, batch_size: int | None = None, utilization: float = 0.0, placement: Placement = HOT
     ) -> ModelPrediction:
         """What the model costs. Left out, the batch size is that at which the model was captured."""
-        batch_size = self.model.batch_size if batch_size is None else batch_size
-        for name, value in (("batch_size", batch_size), ("utilization", utilization)):
-            mistake = CONDITIONS[name].mistake(value)
-            if mistake:
-                raise UsageError(f"{name}: {mistake}")
-        key = (batch_size, utilization, placement)
+        batch_size = condition("batch_size", self.model.batch_size if batch_size is None else batch_size)
+        key = (batch_size, condition("utilization", utilization), placement)
         return remembered(self._told, key, lambda: self._predict(*key))
 
     def _predict(self, batch_size: int, utilization: float, placement: Placement) -> ModelPrediction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from medn.core.values import Scalar
 from medn.deployed.deployed import Deployed
 from medn.layer_generators.features import analytic_columns
 from medn.pipeline.candidates import deployed_of
-from medn.predictor.columns import Column
+from medn.predictor.columns import Column, Given
 from medn.predictor.gradient import input_slopes
 from medn.predictor.prediction import Prediction
 from medn.predictor.question import Question, Wrong
@@ -23,6 +24,8 @@ from medn.predictor.single import Single
 
 FIXED = ("device",)
 """Constants that are no columns of a query: an entry belongs to one device."""
+
+TOO_LARGE = "this layer is too large: what it computes or moves is beyond the numbers that predictors take"
 
 
 class Estimates(NamedTuple):
@@ -77,17 +80,17 @@ class Estimator:
         found = self.single(parameters) if self.single else None
         if found is not None:
             return found
-        opened = self.question.open({name: plain_value(value) for name, value in parameters.items()}, 1)
+        opened = self.question.open_one(parameters)
         estimated = self._row(self.estimate(self._prepared(opened, 1)))
         if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
             self.single.learn(parameters, opened)
         return estimated
 
-    def predict(self, given: Mapping[str, Column], rows: int, gaps: bool = False) -> Estimates:
+    def predict(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Estimates:
         """Many layers. Raises `Wrong` where the query is."""
         return self.estimate(self.prepare(given, rows, gaps))
 
-    def prepare(self, given: Mapping[str, Column], rows: int, gaps: bool = False) -> Rows:
+    def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
         """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
         return self._prepared(self.question.open(given, rows, gaps), rows)
 
@@ -105,7 +108,7 @@ class Estimator:
 
     def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
         """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
-        opened = self.question.open({name: plain_value(value) for name, value in parameters.items()}, 1)
+        opened = self.question.open_one(parameters)
         inputs = self._prepared(opened, 1).inputs
         if not self.range.in_range(inputs).all():
             raise Wrong("this layer lies outside what was measured, where no gradient is known")
@@ -128,22 +131,28 @@ class Estimator:
             deployed, same_range = self.further[name]
             own = inputs if same_range else self._inputs(columns, deployed.range, rows)
             found[name] = deployed.predict(own)
+        told = from_learned(latency_s, found)
+        for name, values in {"latency_s": low_s, "high_s": high_s, **told}.items():
+            good = (values > 0) & (values < np.inf)
+            if not good.all():
+                raise Wrong(f"the bundle predicts no finite {name} above 0 for this layer", int(good.argmin()))
         matching = inside & matches_constants(columns, self.constants, rows)
-        return Estimates(latency_s, low_s, high_s, matching, from_learned(latency_s, found))
+        return Estimates(latency_s, low_s, high_s, matching, told)
 
     def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]
         if missing:
             raise Wrong(f"this version of medn does not know what the bundle calls {', '.join(missing)}")
-        inputs = as_inputs(columns, known.schema)
+        try:
+            with np.errstate(over="ignore"):
+                inputs = as_inputs(columns, known.schema)
+        except OverflowError:  # of a single layer, whose whole numbers have any size
+            raise Wrong(TOO_LARGE) from None
+        if not math.isfinite(inputs.sum()):  # finite ones are far too small to add up to an infinite one
+            raise Wrong(TOO_LARGE, int((~np.isfinite(inputs)).any(axis=1).argmax()))
         return inputs if len(inputs) == rows else np.repeat(inputs, rows, axis=0)
 
     def _row(self, found: Estimates) -> Prediction:
         further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
         return Prediction(*numbers, self.level, found.in_range.item(), **further)
-
-
-def plain_value(value: Any) -> Any:
-    """A number as Python has it, so that numpy's own pass too."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medn.core.errors import MednError, StoreError, UsageError
-from medn.core.values import Scalar
+from medn.core.values import Scalar, plain
 
 STANDARD = Path("-")
 """Stands for standard input or output."""
@@ -105,7 +105,7 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
         elif path.suffix == ".parquet":
             _write_parquet(rows, path)
         elif path.suffix in (".json", ".jsonl"):
-            path.write_text("".join(f"{json.dumps(dict(row))}\n" for row in rows), encoding="utf-8")
+            path.write_text("".join(f"{json.dumps(plain(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
                 _write_csv(rows, file)

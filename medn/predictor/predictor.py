@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from medn.bundle.archive import LIMITS, Limits
 from medn.bundle.bundle import Bundle, read_bundle
-from medn.core.errors import UsageError, unknown
+from medn.core.errors import UsageError, unknown, unknown_names
+from medn.core.text import shown
 from medn.core.values import Scalar
-from medn.predictor.columns import Column, read_columns
+from medn.predictor.columns import Check, Given, check_names, check_rows, read_column, read_columns
 from medn.predictor.estimator import Estimator
 from medn.predictor.prediction import Prediction, Predictions
-from medn.predictor.question import Wrong
+from medn.predictor.question import Wrong, condition
 from medn.predictor.staircase import Staircase, combinations
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ ROWS_AT_ONCE = 2048
 """Rows that go through all steps together: few enough to stay in the cache, so that the cost per row stays flat."""
 
 
-REMEMBERED = 8192
-"""Single layers after which those asked for earlier are forgotten; at most twice as many are kept."""
+REMEMBERED = 16_384
+"""Single layers that are kept; those that were not asked for longest are forgotten first."""
 
 
 class Predictor:
@@ -52,10 +53,9 @@ class Predictor:
         if self.device not in bundle.devices:
             raise UsageError(unknown("device", self.device, bundle.devices))
         self.path = path
-        self._recent: dict[tuple[Any, ...], Prediction] = {}
-        self._earlier: dict[tuple[Any, ...], Prediction] = {}
-        """Layers that were asked for: when `recent` is full it becomes `earlier`, and what was earlier is forgotten."""
         self._estimators = {entry.kind: Estimator(entry) for entry in bundle.on(self.device)}
+        # By type too: True, 1 and 1.0 are equal, but not all of them are batch sizes.
+        self._remembered = lru_cache(REMEMBERED, typed=True)(self._layer)
         self._prepared: PreparedModel | None = None
         """The model that was asked for last."""
 
@@ -87,19 +87,12 @@ class Predictor:
 
     def layer(self, kind: str, /, **parameters: Scalar) -> Prediction:
         """What one layer costs; parameters as `medn list kinds KIND` shows them, and conditions such as batch_size."""
-        key = (kind, *parameters, *parameters.values())
         try:
-            found = self._recent.get(key) or self._earlier.get(key)
-        except TypeError:  # a list or the like, which cannot be a key and is no value of a layer
-            return self._layer(kind, parameters)
-        if found is None:
-            found = self._layer(kind, parameters)
-            if len(self._recent) >= REMEMBERED:
-                self._recent, self._earlier = {}, self._recent
-            self._recent[key] = found
-        return found
+            return self._remembered(kind, **parameters)
+        except TypeError:  # a list or the like, which cannot be remembered
+            return self._layer(kind, **parameters)
 
-    def _layer(self, kind: str, parameters: Mapping[str, Any]) -> Prediction:
+    def _layer(self, kind: str, /, **parameters: Any) -> Prediction:
         try:
             return self.estimator(kind).layer(parameters)
         except Wrong as wrong:
@@ -122,13 +115,18 @@ class Predictor:
         >>> predictor.table("conv2d", {"in_channels": 64, "kernel_size": 3, "in_size": 56},     # doctest: +SKIP
         ...                 out_channels=range(8, 513, 8)).round_to
         """
+        if not isinstance(fixed, Mapping | None):
+            raise UsageError(f"what stays fixed must be a dict of values by name (got {shown(fixed)})")
         given = {**(fixed or {}), **parameters}
-        varied = {name: np.asarray(values) for name, values in given.items() if np.ndim(values) == 1}
+        self.check_columns(kind)(given)
+        columns = {name: read_column(name, values) for name, values in given.items()}
+        varied = {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}
         if not varied:
             raise UsageError("a table needs a parameter with several values, such as out_channels=range(8, 513, 8)")
-        still = {name: value for name, value in given.items() if name not in varied}
-        columns = combinations(varied)
-        return Staircase(kind, still, columns, self.predict({**still, **columns}, kind))
+        check_rows(", ".join(varied), varied.values())
+        still = {name: value for name, value in columns.items() if name not in varied}
+        combined = combinations(varied)
+        return Staircase(kind, still, combined, self.predict({**still, **combined}, kind))
 
     def model(
         self,
@@ -148,6 +146,7 @@ class Predictor:
         from medn.model.placement import HOT
         from medn.model.prepared import PreparedModel
 
+        batch_size = batch_size if batch_size is None else condition("batch_size", batch_size)
         captured = model if isinstance(model, CapturedModel) else capture(model, example_input, batch_size)
         prepared = self._prepared
         if prepared is None or prepared.model is not captured:
@@ -159,7 +158,7 @@ class Predictor:
 
         The column `kind` says what each row is; a table of one kind may say it by the argument instead.
         """
-        columns, rows = read_columns(table)
+        columns, rows = read_columns(table, self.check_columns(kind))
         given = columns.pop("kind", None) if kind is None else kind
         if given is None:
             if len(self.kinds) > 1:
@@ -184,6 +183,21 @@ class Predictor:
             self._fill(result, estimator, own, places)
         return result
 
+    def check_columns(self, kind: str | None) -> Check:
+        """Refuses names that no column of this kind has, or of any kind where none is given."""
+        asked = self.kinds if kind is None else (kind,)
+        known = {name for each in asked for name in self.estimator(each).question.names}
+        known |= {"kind"} if kind is None else set()
+
+        def check(names: Iterable[Any]) -> None:
+            check_names(names)
+            strangers = [name for name in names if name not in known]
+            if strangers:
+                said = unknown_names("column", strangers, known)
+                raise UsageError(said if kind is None else f"{kind}: {said}")
+
+        return check
+
     def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
         """The rows of each kind."""
         codes = {kind: code for code, kind in enumerate(self.kinds)}
@@ -197,7 +211,7 @@ class Predictor:
         self,
         result: Predictions,
         estimator: Estimator,
-        columns: Mapping[str, Column],
+        columns: Mapping[str, Given],
         places: NDArray[np.int_] | None,
     ) -> None:
         """Predict the rows at `places`, or all of them, and write them where they belong."""

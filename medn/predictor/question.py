@@ -12,25 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.errors import UsageError, unknown
-from medn.core.values import CACHE_STATES, ELEMENT_BYTES, MAXIMUM_UTILIZATION, Condition, Scalar
-from medn.layer_generators.kind import LayerKind, Parameter, by_name, choice
-from medn.predictor.columns import Column
+from medn.core.errors import UsageError, unknown_names
+from medn.core.text import shown
+from medn.core.values import Condition, Scalar
+from medn.layer_generators.condition import CONDITIONS
+from medn.layer_generators.kind import LayerKind, Parameter, by_name
+from medn.predictor.columns import Column, Given, plain_value
 from medn.predictor.tracing import Compute, Tape, compiled
-
-CONDITIONS = by_name(
-    Parameter("batch_size", "layers computed in one call", int, low=1),
-    Parameter("utilization", "share of the device that others use", float, low=0.0, high=MAXIMUM_UTILIZATION),
-    choice("cache", "whether the data is in the cache already", CACHE_STATES),
-    choice("dtype", "data type of an element", tuple(ELEMENT_BYTES)),
-    Parameter("threads", "threads that compute the layer", int, low=1),
-)
-
 
 MOST_PASSES = 32
 
 
-class Wrong(Exception):
+class Wrong(UsageError):
     """What is wrong with a query, and in which of its rows."""
 
     def __init__(self, sentence: str, row: int | None = None) -> None:
@@ -49,23 +42,28 @@ class Question:
         for name, parameter in self.conditions.items():
             mistake = parameter.mistake(usual[name])
             if mistake:
-                raise UsageError(f"the bundle says of {kind.name} that {name} usually is {usual[name]!r}: {mistake}")
+                told = shown(usual[name])
+                raise UsageError(f"the bundle says of {kind.name} that {shown(name)} usually is {told}: {mistake}")
         self.parameters = by_name(*kind.parameters) | self.conditions
         self.defaults = {each.name: each.default for each in kind.parameters if each.default is not None} | usual
         self._passes: tuple[Compute, ...] = ()
         """The ways through the rules that good layers took: each tells which of many layers take it too."""
         self.names = (*kind.names, *self.conditions)
 
-    def open(self, given: Mapping[str, Column], rows: int, gaps: bool = False) -> dict[str, Column]:
+    def open_one(self, parameters: Mapping[str, Any]) -> dict[str, Column]:
+        """Every value of one layer, checked. Raises `Wrong`."""
+        return self.open({name: _one_value(name, value) for name, value in parameters.items()}, 1)
+
+    def open(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> dict[str, Column]:
         """Every column of the kind, checked; with `gaps`, a number that is none stands for the default.
 
         Raises `Wrong`.
         """
-        unknown_names = [name for name in given if name not in self.names]
-        if unknown_names:
-            raise Wrong("; ".join(unknown("column", name, self.names) for name in unknown_names))
+        strangers = [name for name in given if name not in self.names]
+        if strangers:
+            raise Wrong(unknown_names("column", strangers, self.names))
         if any(name in self.kind.conveniences for name in given):
-            given = self._without_conveniences(given, rows)
+            given = self._without_conveniences(given, rows, gaps)
         opened: dict[str, Column] = {}
         for name, values in given.items():
             for target in self.kind.shorthands.get(name, (name,)):
@@ -82,12 +80,16 @@ class Question:
         self._check_rules(opened, rows)
         return opened
 
-    def _filled(self, name: str, values: Column, gaps: bool) -> Column | None:
+    def _filled(self, name: str, values: Given, gaps: bool) -> Column | None:
         """The column with defaults in its gaps; None where it is nothing but gaps."""
-        if not isinstance(values, np.ndarray) or values.dtype.kind not in ("Of" if gaps else "O"):
+        if not isinstance(values, np.ndarray):
+            return None if _is_gap(values, gaps) else values
+        if values.dtype.kind not in ("OUf" if gaps else "OU"):
             return values
         if values.dtype.kind == "f":
             missing = np.isnan(values)
+        elif values.dtype.kind == "U":
+            missing = values == ""
         else:
             missing = np.array([_is_gap(value, gaps) for value in values.tolist()])
         if not missing.any():
@@ -96,22 +98,23 @@ class Question:
             return None
         if name not in self.defaults:
             raise Wrong(f"{name}: missing", int(missing.argmax()))
-        filled = values.copy()
+        filled = values.astype(object) if values.dtype.kind == "U" else values.copy()
         filled[missing] = self.defaults[name]
         return filled
 
-    def _without_conveniences(self, given: Mapping[str, Column], rows: int) -> dict[str, Column]:
+    def _without_conveniences(self, given: Mapping[str, Given], rows: int, gaps: bool) -> dict[str, Given]:
         """Names such as `depthwise` mean something else for every layer, so layers are opened one by one."""
         own = {name: values for name, values in given.items() if name in self.kind.names}
         opened = []
         for row in range(rows if any(isinstance(values, np.ndarray) for values in own.values()) else 1):
             values = {name: _plain(_at(column, row)) for name, column in own.items()}
-            asked = {name: _fitting(self.kind.meaning(name)[0], value) for name, value in values.items()}
-            found, mistakes = self.kind.resolve({name: value for name, value in asked.items() if value is not None})
+            said = {name: value for name, value in values.items() if not _is_gap(value, gaps)}
+            asked = {name: _fitting(self.kind.meaning(name)[0], value) for name, value in said.items()}
+            found, mistakes = self.kind.resolve(asked)
             if mistakes:
                 raise Wrong("; ".join(mistakes), row)
             opened.append(found)
-        columns: dict[str, Column] = dict(opened[0])
+        columns: dict[str, Given] = dict(opened[0])
         if any(isinstance(values, np.ndarray) for values in own.values()):
             columns = {name: np.array([each[name] for each in opened]) for name in columns}
         return columns | {name: values for name, values in given.items() if name not in own}
@@ -145,6 +148,18 @@ class Question:
         )
 
 
+def condition(name: str, value: Any) -> Any:
+    """The value of a condition as it is meant, where it stands by itself. Raises `Wrong`."""
+    return _checked(CONDITIONS[name], _one_value(name, value), name)
+
+
+def _one_value(name: str, value: Any) -> Any:
+    found = plain_value(value)
+    if isinstance(found, np.ndarray):
+        raise Wrong(f"{name}: must be one value (got an array of shape {found.shape})")
+    return found
+
+
 def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
     """Tells of columns of parameters which rows pass the rules in the way this layer does; None if that is too hard."""
     tape = Tape()
@@ -169,11 +184,12 @@ def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
 
 
 def _declared(name: str, value: Scalar) -> Parameter:
-    """A column that the user declared: of texts or of numbers, as its usual value is."""
-    return Parameter(name, "a column that was declared", str if isinstance(value, str) else float)
+    """A column that the user declared: of texts, of flags or of numbers, as its usual value is."""
+    sort = next((sort for sort in (str, bool) if isinstance(value, sort)), float)
+    return Parameter(name, "a column that was declared", sort)
 
 
-def _at(column: Column, row: int) -> Any:
+def _at(column: Given, row: int) -> Any:
     return column[row] if isinstance(column, np.ndarray) else column
 
 
@@ -182,7 +198,11 @@ def _plain(value: Any) -> Any:
 
 
 def _is_gap(value: Any, gaps: bool) -> bool:
-    return value is None or value == "" or (gaps and value != value)
+    return (
+        value is None
+        or (isinstance(value, str) and not value)
+        or (gaps and isinstance(value, float) and value != value)
+    )
 
 
 def _fitting(parameter: Parameter, value: Any) -> Any:
@@ -191,8 +211,6 @@ def _fitting(parameter: Parameter, value: Any) -> Any:
         return int(value)
     if parameter.type is bool and not isinstance(value, bool) and isinstance(value, (int, float)) and value in (0, 1):
         return bool(value)
-    if parameter.type is float and isinstance(value, bool):
-        return float(value)
     if parameter.type is str and not parameter.choices and isinstance(value, (bool, int, float)):
         return str(value)
     return value

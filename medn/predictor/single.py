@@ -22,7 +22,7 @@ from medn.core.ranges import matching_bounds
 from medn.core.values import ELEMENT_BYTES, Scalar
 from medn.deployed.deployed import Deployed
 from medn.layer_generators.features import analytic_features
-from medn.layer_generators.kind import Parameter
+from medn.layer_generators.kind import LARGEST, Parameter
 from medn.predictor.columns import Column
 from medn.predictor.prediction import Prediction
 from medn.predictor.question import Question
@@ -31,8 +31,6 @@ from medn.regressors.form import Form
 
 MOST_WAYS = 64
 """Ways to ask, and ways through the formulas of a kind, that are kept."""
-
-LARGEST = 1e300
 
 INWARD = 1e-6
 """The edges are drawn in by this share: inputs are rounded to float32, so what lies so near goes the ordinary way."""
@@ -80,7 +78,12 @@ class Single:
                 found = compute(*way.numbers(given))
                 if found is not None:
                     return self._predict(*found)
-        except (TypeError, ArithmeticError, struct.error):  # texts among numbers, lists, numbers without end
+        except (
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            struct.error,
+        ):  # texts among numbers, numbers without end
             return None
         return None
 
@@ -90,6 +93,8 @@ class Single:
         if found is None:
             return None
         latency_s, factor = found
+        if not latency_s * factor < LARGEST:
+            return None
         if self.further:
             learned = {name: math.exp(form.one(row)) for name, form in self.further.items()}
             more = from_learned(latency_s, learned, larger=max)
@@ -175,12 +180,18 @@ class Single:
                 matching += [] if str(values[name]) == constant else ["False"]
             else:
                 matching.append(between(written(values[name]), *matching_bounds(constant)))
-        # One sum tells whether all of them are whole: anything else in it would change its type.
-        whole = [values[name].name for name in self._numbers if self.question.parameters[name].type is not float]
+        # A flag is an int too, but no size; of flags, one sum tells whether all of them are whole.
+        sorts = {
+            sort: [values[name].name for name in self._numbers if self.question.parameters[name].type is sort]
+            for sort in (int, bool)
+        }
+        wrong_sort = f"not ({' is '.join(f'{name}.__class__' for name in sorts[int])} is int)"
+        if sorts[bool]:
+            wrong_sort += f" or (0 + {' + '.join(sorts[bool])}).__class__ is not int"
         wrong = [f"not {name}" if truth else name for name, truth in tape.guards]
         wanted = {token for line in (*wrong, *inside, *matching, *inputs) for token in line.split()}
         body = [
-            f"if ({' + '.join(whole)}).__class__ is not int or not ({_all(allowed)}): return None",
+            f"if {wrong_sort} or not ({_all(allowed)}): return None",
             *tape.body(wanted),
             f"if {' or '.join([*wrong, f'not ({_all(inside)})'])}: return None",
             f"return ({', '.join(inputs)},), {_all(matching)}",

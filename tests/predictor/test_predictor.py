@@ -124,11 +124,9 @@ def test_the_memory_for_layers_is_bounded(bundle_path: Path, monkeypatch: pytest
     predictor = medn.load(bundle_path)
     for size in range(100, 140):
         predictor.layer("linear", in_features=size, out_features=200)
-    assert len(predictor._recent) + len(predictor._earlier) <= 16
-    assert (
-        predictor.layer("linear", in_features=139, out_features=200)
-        is predictor._recent[("linear", "in_features", "out_features", 139, 200)]
-    )
+    assert predictor._remembered.cache_info().currsize == 8
+    last = {"in_features": 139, "out_features": 200}
+    assert predictor.layer("linear", **last) is predictor.layer("linear", **last)
 
 
 def test_eight_threads_get_the_same_as_one(bundle_path: Path) -> None:
