@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
+from medn.core.environment import usable_cores
 from medn.core.errors import MednError, UsageError
 from medn.predictor.predictor import Predictor
 from medn.serving.answers import Answers
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
         "server memory": f"{before / 1e6:.1f} MB after warming up, {after / 1e6:.1f} MB at the end",
         "server's exit code": server.returncode,
         "load average before": round(load_before, 1),
-        "cores": os.cpu_count(),
+        "cores": usable_cores(),
     }
     return [endpoint_row(name, found, options.seconds) for name in ("/v1/layer", "/v1/predict")], about
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,11 +69,12 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
 
 
 def _train(run: Path, seconds: float) -> None:
+    from medn.core.environment import usable_cores
     from medn.pipeline.quickstart import FAMILIES
     from medn.pipeline.train import train_run
 
     with TrainProgress() as progress:
-        train_run(run, seconds=seconds, families=FAMILIES, jobs=os.cpu_count() or 1, on_progress=progress.on_progress)
+        train_run(run, seconds=seconds, families=FAMILIES, jobs=usable_cores(), on_progress=progress.on_progress)
 
 
 def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:

@@ -5,6 +5,7 @@ What a system does not tell is None. The roots of the system's files are argumen
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -52,7 +53,7 @@ def environment_manifest(backend_versions: Mapping[str, str], files: SystemFiles
             "architecture": platform.machine() or None,
             "vector_extensions": None if flags is None else " ".join(sorted({*flags.split()} & {*VECTOR_EXTENSIONS})),
             "logical_cores": os.cpu_count(),
-            "usable_cores": usable_cores(),
+            "usable_cores": allowed_cores(),
             "cache_bytes": cache_bytes(files),
             "governor": _text(scaling / "scaling_governor"),
             "lowest_hz": _number(scaling / "scaling_min_freq", scale=1000),
@@ -97,8 +98,14 @@ def environment_words(manifest: Mapping[str, Any]) -> str:
     return ", ".join([cpu["model"] or "unknown CPU", cores, *libraries])
 
 
-def usable_cores() -> int:
-    """Logical cores this process may run on; a container or `taskset` leaves fewer than the machine has."""
+def usable_cores(files: SystemFiles = SYSTEM_FILES) -> int:
+    """How many processes can compute at once: the cores this one may run on, or fewer where a container says so."""
+    quota = _cpu_quota(files)
+    return allowed_cores() if quota is None else max(1, min(allowed_cores(), math.ceil(quota)))
+
+
+def allowed_cores() -> int:
+    """Logical cores this process may run on; `taskset` leaves fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

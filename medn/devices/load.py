@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from medn.core.environment import usable_cores
+from medn.core.environment import allowed_cores
 from medn.devices import duty_cycle
 from medn.devices.child import SETTLING_S
 
@@ -45,7 +45,7 @@ class BackgroundLoad:
     """
 
     def __init__(self, cores: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.cores = cores or usable_cores()
+        self.cores = cores or allowed_cores()
         self.asked = 0.0
         self.others = 0.0
         """The share of the device that programs which are neither our load nor our layer were seen to use lately."""

@@ -65,7 +65,5 @@ def limit_memory(share: float = 0.85) -> None:
         mapped = _status_bytes(_PROCESS, "VmSize")
         limit = mapped + int(psutil.virtual_memory().available * share)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        # If the kernel must choose somebody to end, it is the layer, not the sweep.
-        (_PROCESS / "oom_score_adj").write_text("1000")
     except (ImportError, OSError, ValueError):
         return  # no such limits on this system: the parent still survives a child that is ended

@@ -1,13 +1,12 @@
 """The child process that runs layers of one backend: `python -m medn.devices.worker BACKEND THREADS`.
 
-It reads one JSON request a line and answers one JSON line. A layer that crashes, hangs or runs out of memory takes
-this process with it, never the sweep.
+Requests and answers are JSON. A layer that crashes, hangs or runs out of memory takes this process with it, never the
+sweep.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from medn.core.child import serve
 from medn.core.environment import last_level_cache_bytes
 from medn.core.values import Condition, Layer, freeze
 from medn.devices.backend import Backend, Runner, Unsupported, backends
@@ -174,12 +174,8 @@ def answer_request(worker: Worker, request: Answer) -> Answer:
 
 
 def main(backend_name: str, threads: int, onnx_cache: str) -> None:
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries may print what they like: it must not land among the answers
     worker = Worker(backends[backend_name], threads, Path(onnx_cache) if onnx_cache else None)
-    for line in sys.stdin:
-        answers.write(json.dumps(answer_request(worker, json.loads(line))) + "\n")
-        answers.flush()
+    serve(lambda request, answer: answer(json.dumps(answer_request(worker, json.loads(request))).encode()))
 
 
 if __name__ == "__main__":

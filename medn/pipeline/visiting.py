@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from medn.core.child import ChildFailed
 from medn.core.errors import DeviceUnavailable
 from medn.core.values import Point, Samples, Visit, wrong_output
 from medn.devices.backend import Backend
-from medn.devices.child import Child, ChildFailed
+from medn.devices.child import Child
 from medn.devices.load import BackgroundLoad
 from medn.devices.measuring import IDLE_QUANTILE, LOADED_QUANTILE
 from medn.layer_generators.sweep import Measure

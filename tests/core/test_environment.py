@@ -9,6 +9,7 @@ import pytest
 from medn.core.environment import (
     Manifest,
     SystemFiles,
+    allowed_cores,
     cache_bytes,
     differences,
     environment_id,
@@ -161,11 +162,18 @@ def test_a_library_missing_here_is_a_difference(files: SystemFiles) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system pins no processes")
-def test_usable_cores_follow_the_affinity() -> None:
+def test_usable_cores_follow_the_affinity(files: SystemFiles) -> None:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert usable_cores() == 1
+        assert usable_cores(files) == 1
     finally:
         os.sched_setaffinity(0, allowed)
-    assert usable_cores() == len(allowed)
+    assert usable_cores(files) == len(allowed)
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("50000", 1), ("100000", 1), ("99900000", allowed_cores())])
+def test_usable_cores_follow_the_quota_of_a_container(files: SystemFiles, quota: str, cores: int) -> None:
+    write(files.proc / "self/cgroup", "0::/")
+    write(files.sys / "fs/cgroup/cpu.max", f"{quota} 100000")
+    assert usable_cores(files) == cores

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from medn.core.child import ChildFailed
 from medn.core.values import Condition
 from medn.devices.backend import backends
-from medn.devices.child import Child, ChildFailed
+from medn.devices.child import Child
 
 pytestmark = pytest.mark.usefixtures("faulty_layers")
 
