@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.network import NetworkForm
-from medn.regressors.regressor import Effort, Fitted, Settings
+from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 
 BEYOND = float(np.log(1000.0))
 """Predictions stay within a factor of 1000 of the latencies learned from, whatever the inputs are."""
+
+
+class NetworkRegressor(Regressor):
+    """A family of networks."""
+
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
+
+    def prepare(self) -> None:
+        super().prepare()
+        from medn.network.training import warm_up
+
+        warm_up()
 
 
 class FittedNetwork(Fitted):

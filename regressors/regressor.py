@@ -5,6 +5,7 @@ Every regressor learns the logarithm of the latency, or a relative loss, and is 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import time
 from abc import ABC, abstractmethod
@@ -81,6 +82,11 @@ class Regressor(ABC):
         """Why this regressor cannot be trained here and what to install, in one sentence; None if it can."""
         absent = [package for package in self.packages if importlib.util.find_spec(package) is None]
         return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[train]'" if absent else None
+
+    def prepare(self) -> None:
+        """Import what a fit needs: it is called before the time of the first fit in a process begins."""
+        for package in self.packages:
+            importlib.import_module(package)
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         """The search space. A family without settings is fitted once."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from medn.pipeline.candidates import Candidate
-    from medn.pipeline.train import TrainOutcome
+    from medn.pipeline.train import Plan, TrainOutcome
 
 TimeOption = Annotated[
     float,
@@ -42,6 +42,9 @@ def train(
     split: SplitOption = "random",
     without_unstable: Annotated[
         bool, typer.Option("--without-unstable", help="Leave out points that do not repeat well.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try again what failed before, without more time.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +75,10 @@ def train(
             seed=seed,
             split=chosen,
             without_unstable=without_unstable,
+            retry_failed=retry_failed,
             on_progress=progress.on_progress,
+            on_plan=progress.on_plan,
+            on_wait=progress.on_wait,
         )
     if as_json:
         write_json(_outcome_json(outcome))
@@ -82,7 +88,7 @@ def train(
         _write_failures(outcome)
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
-        f"{duration_words(outcome.elapsed_s)}, in {candidates_root(run, chosen)}"
+        f"{duration_words(outcome.elapsed_s)}{_loading_words(outcome, jobs)}, in {candidates_root(run, chosen)}"
     )
     if not outcome.best():
         raise MednError("no regressor could be trained; the reasons are above")
@@ -100,9 +106,14 @@ def need_libraries() -> None:
     """Refuse to start what would fail halfway for want of a library."""
     import importlib.util
 
-    absent = [name for name in ("joblib", "optuna", "safetensors") if importlib.util.find_spec(name) is None]
+    absent = [name for name in ("optuna", "safetensors") if importlib.util.find_spec(name) is None]
     if absent:
         raise MednError(f"training needs {' and '.join(absent)}: pip install 'medn[train]'")
+
+
+def _loading_words(outcome: TrainOutcome, jobs: int) -> str:
+    seconds = outcome.loading_s / jobs
+    return f" ({duration_words(seconds)} of it to load libraries)" if seconds >= 1 else ""
 
 
 def _best_row(candidate: Candidate, with_device: bool) -> Row:
@@ -156,6 +167,7 @@ class TrainProgress:
     def __init__(self) -> None:
         self._candidates: list[Candidate] = []
         self._live: Live | None = None
+        self._done = self._waiting = ""
 
     def __enter__(self) -> TrainProgress:
         if sys.stderr.isatty():
@@ -172,21 +184,36 @@ class TrainProgress:
         if self._live:
             self._live.stop()
 
+    def on_plan(self, plan: Plan) -> None:
+        """Say beforehand where the time that was asked for will not do."""
+        if plan.least_s <= plan.asked_s:
+            return
+        least, asked = duration_words(plan.least_s), duration_words(plan.asked_s)
+        what = f"regressors: {plan.families}, layer kinds: {plan.kinds}"
+        say(f"{what}; with a second for each fit, beside loading libraries, up to {least} (asked for: {asked})")
+
+    def on_wait(self, seconds_left: float, fitted: Sequence[str]) -> None:
+        if self._live:
+            self._waiting = f"about {duration_words(seconds_left)} left; {'; '.join(fitted)}"
+            self._live.update(self._table(), refresh=True)
+
     def on_progress(self, done: int, planned: int, candidates: Sequence[Candidate]) -> None:
         self._candidates += candidates
+        self._done = f"{done} of {planned}"
         if self._live:
-            self._live.update(self._table(done, planned), refresh=True)
+            self._live.update(self._table(), refresh=True)
             return
         for each in candidates:
             found = percent(each.scores["validation"]["mape"]) if each.is_good else each.reason
             say(f"{done} of {planned}: {each.kind} on {each.device}, {each.regressor}: {found}")
 
-    def _table(self, done: int, planned: int) -> Any:
+    def _table(self) -> Any:
         from rich.table import Table
 
         from medn.pipeline.train import best_candidates
 
-        table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=f"{done} of {planned}")
+        table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=self._done)
+        table.caption = self._waiting
         for each in best_candidates(self._candidates):
             noise = percent(each.noise["median"]) if each.noise else None
             error = percent(each.scores["validation"]["mape"])

@@ -100,6 +100,11 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def warm_up() -> None:
+    """Do what torch does once: the first optimizer imports as much as torch itself."""
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)], fused=True)
+
+
 class _Training:
     """One training under way."""
 

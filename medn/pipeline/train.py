@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,12 +13,13 @@ from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError,
 from medn.core.ranges import learn_range
 from medn.core.splits import Split
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
+from medn.pipeline.fitting import Fitters, OnWait, Timetable, least_seconds
 from medn.pipeline.further import further_jobs
 from medn.pipeline.inputs import remainders
 from medn.pipeline.judging import Prepared
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
-from medn.pipeline.training import Job, run_job, with_roofline
+from medn.pipeline.training import Job, with_roofline
 from medn.pipeline.tuning import one_line
 from medn.regressors.regressor import regressors
 
@@ -31,16 +29,12 @@ POOLED = "all-devices"
 FEWEST_LAYERS = 8
 """With fewer different layers no part of a split says anything."""
 
-FITTED_ONCE = 0.1
-"""The share of a family without settings, of what it would get to search them."""
-
 SHORTEST_S = 1.0
-"""Every family gets this much, or it could not show anything."""
+"""Every fit gets this much, or it could not show anything."""
 
 FURTHER_SHARE = 0.05
+FURTHER_SHORTEST_S = 0.1
 """Of the time, for memory and energy: their families are light and hardly need a search."""
-
-WATCH_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -60,9 +54,42 @@ class TrainOutcome:
     trained: int
     """How many of the candidates were made now; the others were there already."""
     elapsed_s: float
+    loading_s: float = 0.0
+    """What loading libraries took, of the time of all processes together."""
 
     def best(self) -> list[Candidate]:
         return best_candidates(self.candidates)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be fitted, and how long that takes at least."""
+
+    waiting: Sequence[Job]
+    further: Sequence[Job]
+    processes: int
+    asked_s: float
+
+    @property
+    def least_s(self) -> float:
+        own = least_seconds(len(self.waiting), self.processes, SHORTEST_S)
+        return own + least_seconds(len(self.further), self.processes, FURTHER_SHORTEST_S)
+
+    @property
+    def own_s(self) -> float:
+        return self.asked_s - self.further_s
+
+    @property
+    def further_s(self) -> float:
+        return FURTHER_SHARE * self.asked_s if self.further else 0.0
+
+    @property
+    def families(self) -> int:
+        return len({job.regressor for job in self.waiting})
+
+    @property
+    def kinds(self) -> int:
+        return len({kind for job in self.waiting for kind in job.tables})
 
 
 OnProgress = Callable[[int, int, Sequence[Candidate]], None]
@@ -99,7 +126,10 @@ def train_run(
     seed: int = 0,
     split: Split | None = None,
     without_unstable: bool = False,
+    retry_failed: bool = False,
     on_progress: OnProgress | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
+    on_wait: OnWait | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TrainOutcome:
     """Train what a run has measured. Candidates that are there already, from the same data, are kept."""
@@ -116,24 +146,31 @@ def train_run(
         if not prepared:
             raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source)
-        kept = {index: found for index, job in enumerate(planned) if (found := _finished(job))}
+        kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
         waiting = _with_rooflines([job for index, job in enumerate(planned) if index not in kept], seed)
-        further = [job for job in _further_jobs(prepared, run.path, split, seed, seconds, source) if not _finished(job)]
+        further = [
+            job
+            for job in _further_jobs(prepared, run.path, split, seed, seconds, source)
+            if not _finished(job, retry_failed)
+        ]
+        plan = Plan(waiting, further, jobs, seconds)
+        if on_plan:
+            on_plan(plan)
         made = [candidate for found in kept.values() for candidate in found]
         done = len(kept)
         if on_progress and kept:
             on_progress(done, len(planned), made)
         trained = 0
-        own_s = seconds * (1 - FURTHER_SHARE) if further else seconds
-        for candidates in _run(waiting, jobs, began + own_s, SHORTEST_S, clock):
-            made += candidates
-            done, trained = done + 1, trained + len(candidates)
-            if on_progress:
-                on_progress(done, len(planned), candidates)
-        for _ in _run(further, jobs, clock() + FURTHER_SHARE * seconds, 0.0, clock):
-            pass
+        with Fitters(jobs, on_wait) as fitters:
+            for candidates in fitters.run(Timetable(waiting, jobs, plan.own_s, SHORTEST_S, clock)):
+                made += candidates
+                done, trained = done + 1, trained + len(candidates)
+                if on_progress:
+                    on_progress(done, len(planned), candidates)
+            for _ in fitters.run(Timetable(further, jobs, plan.further_s, FURTHER_SHORTEST_S, clock)):
+                pass
     order = sorted(made, key=lambda each: (each.device, each.kind, each.regressor))
-    return TrainOutcome(tuple(order), tuple(refused), trained, clock() - began)
+    return TrainOutcome(tuple(order), tuple(refused), trained, clock() - began, fitters.loading_s)
 
 
 def prepare(
@@ -180,7 +217,7 @@ def _jobs(
         for name in families
         for group in ([tables] if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
     ]
-    return sorted(found, key=lambda job: (_share(job), job.regressor))
+    return sorted(found, key=lambda job: (job.share, job.regressor))
 
 
 def _with_rooflines(jobs: Sequence[Job], seed: int) -> list[Job]:
@@ -198,64 +235,16 @@ def _further_jobs(
     return [further for job in jobs for further in further_jobs(job, run)]
 
 
-def _share(job: Job) -> float:
-    """What a job's time is weighed with."""
-    regressor = regressors[job.regressor]
-    return regressor.share * len(job.tables) * (1.0 if regressor.is_tunable else FITTED_ONCE)
-
-
-def _finished(job: Job) -> list[Candidate] | None:
-    """The candidates of a job that is done: the same key, and no less time. Failed ones are tried again."""
+def _finished(job: Job, retry_failed: bool) -> list[Candidate] | None:
+    """The candidates of a job that is done, failed ones too: the same key, and no less time."""
     found = []
     for kind in job.tables:
         try:
             candidate = load_candidate(candidate_folder(job.root, job.device, kind, job.regressor))
         except StoreError:
             return None
-        enough = candidate.budget_s >= job.budget_s or not regressors[job.regressor].is_tunable
-        if not (candidate.is_good and candidate.key == job.key and enough):
+        is_done = candidate.is_good or not retry_failed
+        if not (is_done and candidate.key == job.key and candidate.budget_s >= job.budget_s):
             return None
         found.append(candidate.without_form())
     return found
-
-
-def _run(
-    waiting: Sequence[Job], processes: int, deadline: float, shortest_s: float, clock: Callable[[], float]
-) -> Iterator[list[Candidate]]:
-    """The jobs in as many processes, one thread each; time that one job leaves goes to those after it."""
-    import joblib
-
-    def timed() -> Iterator[object]:
-        for place, job in enumerate(waiting):
-            share = _share(job) / sum(map(_share, waiting[place:]))
-            left = max(deadline - clock(), 0.0) * min(processes, len(waiting) - place)
-            # No job outlasts the deadline, however few are left to share the time between them.
-            granted = min(share * left, deadline - clock())
-            yield joblib.delayed(work)(replace(job, seconds=max(granted, shortest_s)))
-
-    work = partial(_run_beside, os.getpid()) if processes > 1 else run_job
-    backend = {"backend": "loky", "inner_max_num_threads": 1} if processes > 1 else {"backend": "sequential"}
-    with joblib.parallel_config(**backend), warnings.catch_warnings():
-        # A worker whose memory has grown is replaced by a new one, which is as it should be.
-        warnings.filterwarnings("ignore", message="A worker stopped")
-        parallel = joblib.Parallel(
-            n_jobs=processes, batch_size=1, pre_dispatch=processes, return_as="generator_unordered"
-        )
-        yield from parallel(timed())
-
-
-def _run_beside(parent: int, job: Job) -> list[Candidate]:
-    _end_with(parent)
-    return run_job(job)
-
-
-@cache
-def _end_with(parent: int) -> None:
-    """End this process when the one that started it has ended: the next run does its work again."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(WATCH_EVERY_S)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from medn.core.errors import MednError
+from medn.core.errors import MednError, StoreError
 from medn.core.metrics import score
 from medn.core.values import content_key
 from medn.deployed.packing import pack, unpack
-from medn.pipeline.candidates import Candidate, candidate_folder, save_candidate
+from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate, save_candidate
 from medn.pipeline.extrapolation import LEAST_WORK, extrapolation_scores
 from medn.pipeline.judging import Prepared, judged
-from medn.pipeline.tuning import Tuned, one_line, tune
+from medn.pipeline.tuning import Tuned, Watch, one_line, tune, unwatched
 from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
@@ -29,6 +29,12 @@ LARGEST_DIFFERENCE = 1e-4
 
 EXTRAPOLATION_SHARE = 0.1
 """Of a job's time, kept back from the search for one more fit that tells how it extrapolates."""
+
+FITTED_ONCE = 0.1
+"""The share of a family without settings, of what it would get to search them."""
+
+SAVING_SHARE = 0.1
+"""Of a search, what saving the best so far may take."""
 
 Together = Mapping[str, Fitted]
 
@@ -52,6 +58,18 @@ class Job:
     seconds: float
     """Of this job."""
     target: Mapping[str, object]
+
+    @property
+    def share(self) -> float:
+        """What its time is weighed with."""
+        regressor = regressors[self.regressor]
+        return regressor.share * len(self.tables) * (1.0 if regressor.is_tunable else FITTED_ONCE)
+
+    @property
+    def journal(self) -> Path:
+        """Another table, split or seed is another study: its trials say nothing about this one."""
+        folder = ALL_KINDS if regressors[self.regressor].shares_kinds else next(iter(self.tables))
+        return candidate_folder(self.root, self.device, folder, self.regressor) / f"study-{self.key[:8]}.journal"
 
     @property
     def key(self) -> str:
@@ -95,28 +113,48 @@ def with_roofline(prepared: Prepared, seed: int) -> Prepared:
     return replace(prepared, roofline=restore(unpack(*pack(fitted.export().parts()))))
 
 
-def run_job(job: Job) -> list[Candidate]:
+def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     """Train, and save one candidate for each kind; whatever goes wrong is the reason of a failed one."""
     began = time.monotonic()
     regressor = regressors[job.regressor]
     try:
-        missing = regressor.missing()
-        if missing:
-            raise MednError(missing)
-        tuned = _tuned(job, regressor)
+        tuned = _tuned(job, regressor, watch)
     except Exception as failure:  # a family may fail in any way its library does
-        made = [job.candidate(kind, one_line(failure)) for kind in job.tables]
-    else:
-        left = job.seconds - (time.monotonic() - began)
-        beyond = _extrapolation(job, regressor, tuned, left)
-        made = [replace(_finish(job, kind, tuned), extrapolation=beyond.get(kind, {})) for kind in job.tables]
-    for candidate in made:
-        save_candidate(job.root, candidate)
-    return [candidate.without_form() for candidate in made]
+        return fail_job(job, one_line(failure))
+    left = job.seconds - (time.monotonic() - began)
+    beyond = _extrapolation(job, regressor, tuned, left)
+    made = []
+    for kind in job.tables:
+        candidate = replace(_finish(job, kind, tuned), extrapolation=beyond.get(kind, {}))
+        made.append(_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)))
+    return made
 
 
-def _tuned(job: Job, regressor: Regressor) -> Tuned[Together]:
+def fail_job(job: Job, reason: str) -> list[Candidate]:
+    """Save a failed candidate for each kind."""
+    return [_saved(job, _rather_the_last(job, job.candidate(kind, reason))) for kind in job.tables]
+
+
+def _rather_the_last(job: Job, failed: Candidate) -> Candidate:
+    """The good candidate that an earlier training or trial made of the same data, if there is one, with the reason."""
+    try:
+        last = load_candidate(candidate_folder(job.root, job.device, failed.kind, job.regressor))
+    except StoreError:
+        return failed
+    if not last.is_good or last.key != job.key:
+        return failed
+    reasons = [*last.trials.get("reasons", ()), failed.reason]
+    return replace(last, budget_s=failed.budget_s, trials={**last.trials, "reasons": list(dict.fromkeys(reasons))})
+
+
+def _saved(job: Job, candidate: Candidate) -> Candidate:
+    save_candidate(job.root, candidate)
+    return candidate.without_form()
+
+
+def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
     pairs = {kind: (prepared.train, prepared.validation) for kind, prepared in job.tables.items()}
+    next_save = time.monotonic()
 
     def fit(settings: Settings, effort: Effort) -> Together:
         return regressor.fit_together(pairs, settings, effort)
@@ -125,11 +163,21 @@ def _tuned(job: Job, regressor: Regressor) -> Tuned[Together]:
         errors = [score(fitted[kind].predict(held.inputs), held.latency_s).mape for kind, (_, held) in pairs.items()]
         return statistics.fmean(errors)
 
-    folder = ALL_KINDS if regressor.shares_kinds else next(iter(job.tables))
+    def save(tuned: Tuned[Together]) -> None:
+        """What a process that dies in a later trial leaves; with no time to its name, so that the next run goes on."""
+        nonlocal next_save
+        began = time.monotonic()
+        if began < next_save:
+            return
+        for kind in job.tables:
+            candidate = _finish(job, kind, tuned)
+            if candidate.is_good:
+                save_candidate(job.root, replace(candidate, budget_s=0.0))
+        ended = time.monotonic()
+        next_save = ended + (ended - began) / SAVING_SHARE
+
     seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
-    # Another table, split or seed is another study: its trials say nothing about this one.
-    journal = candidate_folder(job.root, job.device, folder, job.regressor) / f"study-{job.key[:8]}.journal"
-    return tune(regressor, fit, judge, journal=journal, seconds=seconds, seed=job.seed)
+    return tune(regressor, fit, judge, journal=job.journal, seconds=seconds, seed=job.seed, watch=watch, on_better=save)
 
 
 def _extrapolation(

@@ -5,6 +5,7 @@ A journal is a file that Optuna's own tools read: `optuna-dashboard study.journa
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import time
@@ -31,6 +32,14 @@ LARGEST_SHARE = 1 / 2
 
 STEP_GROWTH = 1.25
 """Errors of a fit under way are compared at steps that grow by this factor: often enough to stop a hopeless one."""
+
+
+Watch = Callable[[int, float], None]
+"""Told, while a fit goes on, the number of its trial and the lowest validation error of that so far."""
+
+
+def unwatched(trial: int, error: float) -> None:
+    pass
 
 
 class NothingFitted(MednError):
@@ -62,16 +71,20 @@ def tune(
     seed: int = 0,
     threads: int = 1,
     most_trials: int = MOST_TRIALS,
+    watch: Watch = unwatched,
+    on_better: Callable[[Tuned[Result]], None] | None = None,
 ) -> Tuned[Result]:
     """Search the settings of a regressor; `judge` gives the validation error of what `fit` made.
 
-    A family without settings is fitted once. What the journal holds already counts.
+    A family without settings is fitted once. What the journal holds already counts. `on_better` is told whenever a
+    trial of a search is the best so far.
     """
     if regressor.is_tunable:
-        search = _Search(regressor, fit, judge, seed, threads, time.monotonic() + seconds, seconds)
-        return search.run(open_journal(journal), most_trials)
+        deadline = time.monotonic() + seconds
+        search = _Search(regressor, fit, judge, seed, threads, deadline, seconds, journal, watch, on_better)
+        return search.run(most_trials)
     began = time.monotonic()
-    result = fit(regressor.defaults, Effort(seconds, seed, threads))
+    result = fit(regressor.defaults, Effort(seconds, seed, threads, lambda step, error: watch(1, error)))
     return Tuned(regressor.defaults, _checked(judge(result)), result, time.monotonic() - began)
 
 
@@ -90,6 +103,34 @@ def open_journal(path: Path) -> optuna.Study:
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # left by a process that was killed
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     return optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True, direction="minimize")
+
+
+def _tried_file(journal: Path) -> Path:
+    """Holds the settings that are being fitted, for the parent of a process that dies with them."""
+    return journal.with_suffix(".trying")
+
+
+def blame(journal: Path, reason: str) -> None:
+    """Count the trial that a process died in as failed, so that the search does not draw the same again."""
+    import optuna
+    from optuna.distributions import json_to_distribution
+
+    file = _tried_file(journal)
+    if not file.exists():
+        return
+    try:
+        tried = json.loads(file.read_text(encoding="utf-8"))
+        trial = optuna.trial.create_trial(
+            state=optuna.trial.TrialState.FAIL,
+            params=tried["params"],
+            distributions={name: json_to_distribution(text) for name, text in tried["distributions"].items()},
+            user_attrs={"settings": tried["settings"], "reason": reason},
+        )
+    except (ValueError, KeyError, TypeError):  # killed while it was written: nothing was fitted yet
+        pass
+    else:
+        open_journal(journal).add_trial(trial)
+    file.unlink()
 
 
 def _go_on(journal: optuna.Study, seed: int) -> optuna.Study:
@@ -116,10 +157,13 @@ class _Search(Generic[Result]):
     threads: int
     deadline: float
     seconds: float
+    journal: Path
+    watch: Watch
+    on_better: Callable[[Tuned[Result]], None] | None
 
-    def run(self, journal: optuna.Study, most_trials: int) -> Tuned[Result]:
-        from optuna.trial import TrialState
-
+    def run(self, most_trials: int) -> Tuned[Result]:
+        journal = open_journal(self.journal)
+        _tried_file(self.journal).unlink(missing_ok=True)  # left by a training that was killed: nobody's fault
         study = _go_on(journal, self.seed)
         best: tuple[float, Result, float] | None = None
         with warnings.catch_warnings():
@@ -129,8 +173,17 @@ class _Search(Generic[Result]):
                 trial = study.ask()
                 found = self._try(study, trial)
                 journal.add_trial(study.get_trials(deepcopy=False)[trial.number])
+                _tried_file(self.journal).unlink(missing_ok=True)
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
+                    if self.on_better and found[0] <= study.best_value:
+                        self.on_better(self._tuned(study, best))
+        return self._tuned(study, best)
+
+    def _tuned(self, study: optuna.Study, best: tuple[float, Result, float] | None) -> Tuned[Result]:
+        """What the search has found; the best is fitted again where an earlier process found it."""
+        from optuna.trial import TrialState
+
         trials = study.get_trials(deepcopy=False)
         ended = [trial for trial in trials if trial.state == TrialState.COMPLETE]
         failed = [trial for trial in trials if trial.state == TrialState.FAIL]
@@ -171,7 +224,8 @@ class _Search(Generic[Result]):
         try:
             settings = self.regressor.suggest(trial)
             trial.set_user_attr("settings", dict(settings))
-            effort = Effort(self._trial_seconds(), self.seed, self.threads, _reporter(trial))
+            self._note(trial, settings)
+            effort = Effort(self._trial_seconds(), self.seed, self.threads, _reporter(trial, self.watch))
             result = self.fit(settings, effort)
             error = _checked(self.judge(result))
         except optuna.TrialPruned:
@@ -182,10 +236,18 @@ class _Search(Generic[Result]):
             study.tell(trial, state=TrialState.FAIL)
             return None
         study.tell(trial, error)
+        self.watch(trial.number + 1, study.best_value)
         return error, result, time.monotonic() - began
 
+    def _note(self, trial: optuna.Trial, settings: Settings) -> None:
+        from optuna.distributions import distribution_to_json
 
-def _reporter(trial: optuna.Trial) -> Callable[[int, float], None]:
+        distributions = {name: distribution_to_json(each) for name, each in trial.distributions.items()}
+        tried = {"params": trial.params, "distributions": distributions, "settings": dict(settings)}
+        _tried_file(self.journal).write_text(json.dumps(tried), encoding="utf-8")
+
+
+def _reporter(trial: optuna.Trial, watch: Watch) -> Callable[[int, float], None]:
     """Passes errors on to the pruner, at steps that every trial shares however often its family reports."""
     import optuna
 
@@ -193,6 +255,7 @@ def _reporter(trial: optuna.Trial) -> Callable[[int, float], None]:
 
     def report(step: int, error: float) -> None:
         nonlocal last
+        watch(trial.number + 1, error)
         place = int(math.log(max(step, 0) + 1, STEP_GROWTH))
         if place > last:
             last = place

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from medn.core.table import Table
 from medn.network.design import DEFAULTS
-from medn.regressors.networks import fit_networks
-from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+from medn.regressors.networks import NetworkRegressor, fit_networks
+from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
 if TYPE_CHECKING:
     import optuna
@@ -19,11 +19,10 @@ SEARCHED = (
 
 
 @regressors.register
-class Medn(Regressor):
+class Medn(NetworkRegressor):
     name = "medn"
     description = "multi-task encoder-decoder network of its own for each kind"
     share = 4.0
-    packages = ("torch",)
     defaults = {name: DEFAULTS[name] for name in SEARCHED}
 
     def suggest(self, trial: optuna.Trial) -> Settings:

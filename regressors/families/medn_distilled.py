@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from medn.core.table import Table
 from medn.regressors.distillation import taught
-from medn.regressors.networks import fit_networks
-from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+from medn.regressors.networks import NetworkRegressor, fit_networks
+from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
 TEACHING_SHARE = 0.6
 """Of the time, for the teachers to learn."""
@@ -15,11 +15,10 @@ LABELLING_SHARE = 0.15
 
 
 @regressors.register
-class DistilledMedn(Regressor):
+class DistilledMedn(NetworkRegressor):
     name = "medn-distilled"
     description = "small encoder-decoder network taught by three larger ones"
     share = 4.0
-    packages = ("torch",)
     defaults = {"teachers": 3, "extra": 1.0, "width": 64, "hidden": 32}
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:

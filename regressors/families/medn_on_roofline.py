@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from medn.core.table import Table
 from medn.regressors.families.medn import Medn
 from medn.regressors.learned import Learned
+from medn.regressors.networks import NetworkRegressor
 from medn.regressors.on_roofline import fit_on_roofline
-from medn.regressors.regressor import Effort, Regressor, Settings, regressors
+from medn.regressors.regressor import Effort, Settings, regressors
 
 if TYPE_CHECKING:
     import optuna
 
 
 @regressors.register
-class MednOnRoofline(Regressor):
+class MednOnRoofline(NetworkRegressor):
     name = "medn_on_roofline"
     description = "multi-task encoder-decoder network on what the roofline leaves over"
     share = 4.0

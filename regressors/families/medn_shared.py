@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medn.core.table import Table
-from medn.regressors.networks import fit_networks
-from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+from medn.regressors.networks import NetworkRegressor, fit_networks
+from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
 
 @regressors.register
-class MednShared(Regressor):
+class MednShared(NetworkRegressor):
     name = "medn-shared"
     description = "multi-task encoder-decoder network whose encoder all kinds of a device share"
     share = 4.0
-    packages = ("torch",)
     shares_kinds = True
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.table import Table
-from medn.regressors.networks import fit_networks
-from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+from medn.regressors.networks import NetworkRegressor, fit_networks
+from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
 if TYPE_CHECKING:
     import optuna
 
 
 @regressors.register
-class Perceptron(Regressor):
+class Perceptron(NetworkRegressor):
     name = "mlp"
     description = "plain multilayer perceptron on log-scaled inputs"
-    packages = ("torch",)
     defaults = {"width": 128, "blocks": 2, "learning_rate": 5e-3, "weight_decay": 0.1}
 
     def suggest(self, trial: optuna.Trial) -> Settings:

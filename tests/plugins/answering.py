@@ -19,7 +19,8 @@ def work(message: bytes, answer: Answer) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
     elif what == "print":
-        print("noise", flush=True)
+        sys.stdout.write("noise\n")
+        sys.stdout.flush()
     elif what == "read":
         sys.stdin.read()
     elif what == "fork" and os.fork() == 0:

@@ -28,6 +28,7 @@ def write_run(
     seed: int = 0,
     activations: int = 30,
     utilizations: tuple[float, ...] = (0.0,),
+    memory_bytes: int | None = 4096,
 ) -> Path:
     """Linear layers and activations at two batch sizes; the third linear layer fails, the fourth is unstable.
 
@@ -53,7 +54,7 @@ def write_run(
                 wild = 2.0 if place == 3 and pass_number % 2 else 1.0
                 times = latency_s * wild * (1 + 0.01 * random.random(5))
                 times[0] *= 1 + WAITING * utilization
-                visits.append((point, _visit(point, pass_number, times, failed=place == 2)))
+                visits.append((point, _visit(point, pass_number, times, place == 2, memory_bytes)))
     with RunFolder(path).store() as store:
         store.add_environment("here", {"source": "a law"})
         store.note("config", {"name": "made-up", "seed": seed, "drop": ["bias"], "unstable_above": 0.1})
@@ -61,10 +62,16 @@ def write_run(
     return path
 
 
-def _visit(point: Point, pass_number: int, times: np.ndarray[tuple[int], np.dtype[np.float64]], failed: bool) -> Visit:
+def _visit(
+    point: Point,
+    pass_number: int,
+    times: np.ndarray[tuple[int], np.dtype[np.float64]],
+    failed: bool,
+    memory_bytes: int | None,
+) -> Visit:
     common = {"point_key": point.key, "pass_number": pass_number, "environment_id": "here", "started_at": 0.0}
     if failed:
         return Visit(**common, status="failed", reason="no such kernel")  # type: ignore[arg-type]
     samples = Samples(times, times, np.zeros(len(times), dtype=bool))
     probes = {"load_average": 0.1 * pass_number + 0.001 * int(point.key[:2], 16), "temperature": None}
-    return Visit(**common, status="ok", samples=samples, memory_bytes=4096, probes=probes)  # type: ignore[arg-type]
+    return Visit(**common, status="ok", samples=samples, memory_bytes=memory_bytes, probes=probes)  # type: ignore[arg-type]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Mapping
+import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,6 @@ import numpy as np
 from medn.core.table import Array, Table
 from medn.regressors.form import Form, Parts, register_form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
-
-FITS: list[str] = []
-"""The name of each regressor that was fitted in this process, in order."""
 
 
 @register_form
@@ -69,7 +66,6 @@ class Law(Regressor):
         return {"slope": trial.suggest_float("slope", 0.2, 1.5)}
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
-        FITS.append(self.name)
         law = fit_law(train, settings)
         return FittedLaw(law, law)
 
@@ -79,12 +75,6 @@ class SharedLaw(Law):
     name = "test-shared"
     description = "one exponent for all kinds"
     shares_kinds = True
-
-    def fit_together(
-        self, tables: Mapping[str, tuple[Table, Table]], settings: Settings, effort: Effort
-    ) -> Mapping[str, Fitted]:
-        FITS.append("together")
-        return super().fit_together(tables, settings, effort)
 
 
 @regressors.register
@@ -117,13 +107,13 @@ class Absent(Regressor):
 
 
 @regressors.register
-class Killed(Law):
-    name = "test-killed"
-    description = "dies with its process as long as an environment variable says so"
+class Stuck(Regressor):
+    name = "test-stuck"
+    description = "says that it has begun and never ends, as long as an environment variable says so"
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
-        FITS.append(self.name)
-        if len(FITS) >= int(os.environ.get("MEDN_TEST_FITS", "1000000")):
-            os.kill(os.getpid(), signal.SIGKILL)
+        if file := os.environ.get("MEDN_TEST_STUCK"):
+            Path(file).touch()
+            time.sleep(600)
         law = fit_law(train, settings)
         return FittedLaw(law, law)
