@@ -98,7 +98,7 @@ def test_what_was_good_before_a_crash_stays_and_the_crash_is_told(
     assert candidate.is_good
     assert candidate.settings == {"place": 0.5}
     assert candidate.trials["reasons"] == ["the process died (signal 11)"]
-    assert load_candidate(run / "candidates" / "made-up" / "linear" / "hostile-second").form is not None
+    assert load_candidate(run / "candidates" / "made-up" / "linear" / "hostile-second").deployed is not None
     assert trained(run, "hostile-second", seconds=4.0).trained == 0
     trained(run, "hostile-second", seconds=5.0)
     places = log.read_text().split()
