@@ -108,12 +108,12 @@ class CapturedModel:
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         return tuple(
-            Edge(source, target, size_bytes * self._crossings(source, target))
+            Edge(source, target, size_bytes * self.crossings(source, target))
             for target, layer in enumerate(self.layers)
             for source, size_bytes in zip(layer.inputs, layer.input_bytes, strict=True)
         )
 
-    def _crossings(self, source: int, target: int) -> int:
+    def crossings(self, source: int, target: int) -> int:
         """How often one hands something to the other: into a loop and out of it once, inside of it each time."""
         return min(self.layers[source].repeats if source >= 0 else 1, self.layers[target].repeats)
 

@@ -11,6 +11,7 @@ import numpy as np
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError
 from medn.core.table import Array
+from medn.partition.exact import held_between, is_amount, scale_of, whole
 
 OUTSIDE = -1
 """Where the inputs of the model come from, in the place of a layer."""
@@ -26,6 +27,8 @@ class Tensor:
     size_bytes: float
     is_output: bool = False
     """Whether the caller of the model reads it too."""
+    times: int = 1
+    """How often it is made and read in one run of the model, as inside of a loop."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,9 @@ class Link:
     """What every transfer takes, however small it is."""
 
     def __post_init__(self) -> None:
-        if not self.bytes_per_s > 0:
+        if not (is_amount(self.bytes_per_s) or self.bytes_per_s == math.inf) or not self.bytes_per_s:
             raise UsageError(f"bytes_per_s: must be above 0 (got {self.bytes_per_s})")
-        if not 0 <= self.latency_s < math.inf:
+        if not is_amount(self.latency_s):
             raise UsageError(f"latency_s: must be a number from 0 on (got {self.latency_s})")
 
     def seconds(self, size_bytes: float) -> float:
@@ -62,21 +65,40 @@ class Graph:
     def __post_init__(self) -> None:
         if not self.names:
             raise UsageError("a graph needs at least one layer")
-        if self.parameter_bytes and len(self.parameter_bytes) != len(self.names):
-            raise UsageError(f"parameter_bytes: must be {len(self.names)}, as many as layers")
+        amounts = all(map(is_amount, self.parameter_bytes))
+        if self.parameter_bytes and (len(self.parameter_bytes) != len(self.names) or not amounts):
+            raise UsageError(f"parameter_bytes: must be {len(self.names)} numbers from 0 on, one for each layer")
         for tensor in self.tensors:
-            if not all(max(tensor.source, OUTSIDE) < reader < len(self.names) for reader in tensor.readers):
-                raise UsageError(f"layer {tensor.source}: its readers must be later layers (got {tensor.readers})")
-            if not 0 <= tensor.size_bytes < math.inf:
-                raise UsageError(f"layer {tensor.source}: size_bytes must be from 0 on (got {tensor.size_bytes})")
+            self._check(tensor)
+        if not math.isfinite(sum(map(float, (*self.parameter_bytes, *(tensor.size_bytes for tensor in self.tensors))))):
+            raise UsageError("the sizes of its tensors and parameters are together too large to be counted")
+
+    def _check(self, tensor: Tensor) -> None:
+        last = len(self.names) - 1
+        if not isinstance(tensor.source, (int, np.integer)) or not OUTSIDE <= tensor.source <= last:
+            raise UsageError(f"source: must be a layer from 0 to {last}, or OUTSIDE (got {tensor.source!r})")
+        if not all(isinstance(reader, (int, np.integer)) for reader in tensor.readers):
+            raise UsageError(f"layer {tensor.source}: its readers must be the numbers of layers (got {tensor.readers})")
+        if not all(tensor.source < reader <= last for reader in tensor.readers):
+            raise UsageError(f"layer {tensor.source}: its readers must be later layers (got {tensor.readers})")
+        if not is_amount(tensor.size_bytes):
+            raise UsageError(f"layer {tensor.source}: size_bytes must be from 0 on (got {tensor.size_bytes!r})")
+        if not isinstance(tensor.times, int) or tensor.times < 1:
+            raise UsageError(f"layer {tensor.source}: times must be from 1 on (got {tensor.times!r})")
 
     def __len__(self) -> int:
         return len(self.names)
 
     def scaled(self, factor: float) -> Graph:
         """The same graph with a batch so many times as large."""
+        if not is_amount(factor) or not factor:
+            raise UsageError(f"factor: must be above 0 (got {factor})")
         tensors = tuple(replace(tensor, size_bytes=factor * tensor.size_bytes) for tensor in self.tensors)
         return replace(self, tensors=tensors)
+
+    def last_use(self, tensor: Tensor) -> int:
+        """The last layer that reads a tensor, or its own where none does; the number of layers for an output."""
+        return len(self) if tensor.is_output else max(tensor.readers, default=tensor.source)
 
     def crossing_bytes(self) -> Array:
         """What crosses between layers i - 1 and i, for each i from 0 (what goes in) to the last (what comes out).
@@ -84,12 +106,11 @@ class Graph:
         >>> Graph(("a", "b"), (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1,), 4), Tensor(1, (), 2, True))).crossing_bytes()
         array([8., 4., 2.])
         """
-        change = np.zeros(len(self) + 2)
-        for tensor in self.tensors:
-            last = len(self) if tensor.is_output else max(tensor.readers, default=tensor.source)
-            change[tensor.source + 1] += tensor.size_bytes
-            change[last + 1] -= tensor.size_bytes
-        return np.cumsum(change)[:-1]
+        sizes = [tensor.size_bytes for tensor in self.tensors]
+        spans = [(tensor.source + 1, self.last_use(tensor) + 1) for tensor in self.tensors]
+        scale = scale_of(sizes)
+        crossing = held_between(whole(sizes, scale), spans, len(self) + 1)
+        return np.array([total / scale for total in crossing.tolist()])
 
 
 def graph_of(model: CapturedModel) -> Graph:
@@ -101,9 +122,12 @@ def graph_of(model: CapturedModel) -> Graph:
     made |= {-1 - position: port.size_bytes for position, port in enumerate(model.inputs)}
     read: dict[int, float] = dict.fromkeys(made, 0)
     readers: dict[int, list[int]] = {source: [] for source in made}
-    for edge in model.edges:
-        read[edge.source] += edge.size_bytes
-        readers[edge.source].append(edge.target)
+    times = dict.fromkeys(made, 1)
+    for target, layer in enumerate(model.layers):
+        for source, size_bytes in zip(layer.inputs, layer.input_bytes, strict=True):
+            read[source] += size_bytes
+            readers[source].append(target)
+            times[source] = max(times[source], model.crossings(source, target))
     outputs = {source for port in model.outputs for source in port.producers}
     for port in model.outputs:
         for source in port.producers:
@@ -111,7 +135,13 @@ def graph_of(model: CapturedModel) -> Graph:
     return Graph(
         names=tuple(layer.name for layer in model.layers),
         tensors=tuple(
-            Tensor(max(source, OUTSIDE), tuple(readers[source]), min(made[source], read[source]), source in outputs)
+            Tensor(
+                max(source, OUTSIDE),
+                tuple(readers[source]),
+                min(made[source], read[source]),
+                source in outputs,
+                times[source],
+            )
             for source in made
             if readers[source] or source in outputs
         ),

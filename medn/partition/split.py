@@ -11,6 +11,7 @@ import numpy as np
 
 from medn.core.errors import UsageError, unknown
 from medn.core.table import Array
+from medn.partition.exact import as_numbers, held_between, scale_of, whole
 from medn.partition.flow import Network
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
 
@@ -25,6 +26,9 @@ class Split:
     places: tuple[Place, ...]
     compute_s: float
     transfer_s: float
+    here_bytes: float
+    there_bytes: float
+    """What each device holds at most: the parameters of its layers, and the tensors it has made or was sent."""
 
     @property
     def total_s(self) -> float:
@@ -47,8 +51,15 @@ class Ways:
 
     def __post_init__(self) -> None:
         for name, seconds in (("here_s", self.here_s), ("there_s", self.there_s)):
-            if np.shape(seconds) != (len(self.graph),) or not (np.asarray(seconds) >= 0).all():
+            numbers = as_numbers(seconds)
+            if numbers is None or numbers.shape != (len(self.graph),) or not (numbers >= 0).all():
                 raise UsageError(f"{name}: must be {len(self.graph)} numbers from 0 on, one for each layer")
+            object.__setattr__(self, name, numbers)
+            if not math.isfinite(sum(numbers[np.isfinite(numbers)].tolist())):
+                raise UsageError(f"{name}: together too large to be counted")
+        for name, link in (("link", self.link), ("back", self.back or self.link)):
+            if not math.isfinite(sum(link.seconds(tensor.size_bytes) * tensor.times for tensor in self.graph.tensors)):
+                raise UsageError(f"{name}: it is too slow to be counted for what crosses")
         if self.outputs not in PLACES:
             raise UsageError(unknown("place", self.outputs, PLACES))
         stuck = np.isinf(self.here_s) & np.isinf(self.there_s)
@@ -56,14 +67,14 @@ class Ways:
             raise UsageError(f"layer {self.graph.names[stuck.argmax()]!r} can run neither here nor there")
 
     def over_s(self, tensor: Tensor) -> float:
-        return self.link.seconds(tensor.size_bytes)
+        return self.link.seconds(tensor.size_bytes) * tensor.times
 
     def back_s(self, tensor: Tensor) -> float:
-        return (self.back or self.link).seconds(tensor.size_bytes)
+        return (self.back or self.link).seconds(tensor.size_bytes) * tensor.times
 
     def price(self, places: Sequence[Place]) -> Split:
         """What a given split costs."""
-        if len(places) != len(self.graph) or not set(places) <= set(PLACES):
+        if len(places) != len(self.graph) or not all(place in PLACES for place in places):
             raise UsageError(f"places: must be {len(self.graph)} times 'here' or 'there'")
         compute_s = float(np.where(np.array(places) == "here", self.here_s, self.there_s).sum())
         transfer_s = 0.0
@@ -72,7 +83,24 @@ class Ways:
             readers = {places[reader] for reader in tensor.readers} | ({self.outputs} if tensor.is_output else set())
             if readers - {source}:
                 transfer_s += self.over_s(tensor) if source == "here" else self.back_s(tensor)
-        return Split(tuple(places), compute_s, transfer_s)
+        here_bytes, there_bytes = (self._held_bytes(place, places) for place in PLACES)
+        return Split(tuple(places), compute_s, transfer_s, here_bytes, there_bytes)
+
+    def _held_bytes(self, place: Place, places: Sequence[Place]) -> float:
+        """A device holds a tensor from when it is made to the last layer there that reads it. What is only needed on
+        the other side it has sent as soon as it was made."""
+        spans = []
+        for tensor in self.graph.tensors:
+            home = "here" if tensor.source == OUTSIDE else places[tensor.source]
+            uses = [reader for reader in tensor.readers if places[reader] == place]
+            uses += [tensor.source] if home == place else []
+            uses += [len(self.graph) - 1] if tensor.is_output and self.outputs == place else []
+            spans.append((max(tensor.source, 0), max(max(uses), 0) + 1 if uses else 0))
+        sizes = [tensor.size_bytes for tensor in self.graph.tensors]
+        scale = scale_of(sizes)
+        alive = held_between(whole(sizes, scale), spans, len(self.graph))
+        own = zip(self.graph.parameter_bytes, places, strict=False)
+        return math.fsum(size for size, where in own if where == place) + int(alive.max()) / scale
 
 
 def split_between(
@@ -93,7 +121,7 @@ def split_between(
     >>> split_between(graph, np.array([0.1, 5.0]), np.array([0.1, 0.5]), Link(bytes_per_s=100)).places
     ('here', 'there')
     """
-    ways = Ways(graph, np.asarray(here_s, dtype=float), np.asarray(there_s, dtype=float), link, back, outputs)
+    ways = Ways(graph, here_s, there_s, link, back, outputs)
     if one_way:
         _check_one_way(ways)
     here, there = len(graph), len(graph) + 1

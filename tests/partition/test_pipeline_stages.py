@@ -38,7 +38,7 @@ class Case:
         """The seconds of the slowest stage, infinite where one does not fit; worked out tensor by tensor."""
         slowest = 0.0
         for device, start, stop in zip(order, (0, *stops), stops, strict=False):
-            if self.limits and sum(self.graph.parameter_bytes[start:stop]) > self.limits[device]:
+            if self.limits and self.memory_bytes(start, stop) > self.limits[device]:
                 return math.inf
             crossing = sum(
                 tensor.size_bytes
@@ -48,6 +48,20 @@ class Case:
             sent = self.link.seconds(crossing) if crossing and stop < len(self.graph) else 0.0
             slowest = max(slowest, float(self.seconds[device, start:stop].sum()) + sent)
         return slowest
+
+    def memory_bytes(self, start: int, stop: int) -> float:
+        """The parameters of a stage, and the most that tensors hold while one of its layers runs."""
+        layers = len(self.graph)
+        alive = [
+            sum(
+                tensor.size_bytes
+                for tensor in self.graph.tensors
+                if tensor.source <= layer
+                and layer <= (layers if tensor.is_output else max(tensor.readers, default=tensor.source))
+            )
+            for layer in range(start, stop)
+        ]
+        return sum(self.graph.parameter_bytes[start:stop]) + max(alive)
 
     def all_stops(self) -> Iterable[tuple[int, ...]]:
         layers = len(self.graph)

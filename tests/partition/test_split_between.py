@@ -130,7 +130,7 @@ def test_a_branch_alone_can_go_over() -> None:
 
 def test_with_a_slow_link_everything_stays_here() -> None:
     found = split_between(diamond(), np.full(4, 2.0), np.full(4, 1.0), Link(bytes_per_s=1, latency_s=9))
-    assert found == Split(("here",) * 4, 8.0, 0.0)
+    assert (found.places, found.compute_s, found.transfer_s) == (("here",) * 4, 8.0, 0.0)
 
 
 def test_outputs_that_are_wanted_there_need_not_come_back() -> None:
@@ -143,7 +143,7 @@ def test_outputs_that_are_wanted_there_need_not_come_back() -> None:
 def test_the_way_back_may_have_another_link() -> None:
     graph = Graph(("only",), (Tensor(OUTSIDE, (0,), 1), Tensor(0, (), 50, True)))
     found = split_between(graph, np.array([9.0]), np.array([1.0]), Link(bytes_per_s=1), back=Link(bytes_per_s=100))
-    assert found == Split(("there",), 1.0, 1.5)
+    assert (found.places, found.compute_s, found.transfer_s) == (("there",), 1.0, 1.5)
 
 
 def test_a_long_chain_is_cut_where_least_crosses() -> None:
@@ -174,6 +174,10 @@ def cost_of_prefix(sizes: Sequence[float], here: int, layers: int) -> float:
         ({"here_s": np.array([1.0])}, "here_s: must be 4 numbers from 0 on"),
         ({"there_s": np.array([1, 2, 3, np.nan])}, "there_s: must be 4 numbers from 0 on"),
         ({"here_s": np.array([1, -2, 3, 4.0])}, "here_s: must be 4 numbers from 0 on"),
+        ({"here_s": ["a", 1, 2, 3]}, "here_s: must be 4 numbers from 0 on"),
+        ({"here_s": None}, "here_s: must be 4 numbers from 0 on"),
+        ({"here_s": np.full(4, 1e308)}, "here_s: together too large to be counted"),
+        ({"link": Link(5e-324)}, "link: it is too slow to be counted for what crosses"),
         ({"outputs": "hear"}, "no place named 'hear'. Did you mean 'here'?"),
         ({"here_s": np.array([1, math.inf, 3, 4]), "there_s": np.array([1, math.inf, 3, 4])}, "layer 'left' can run"),
         (
@@ -191,3 +195,27 @@ def test_what_cannot_be_asked_is_told(change: dict[str, object], sentence: str) 
 def test_only_places_can_be_priced() -> None:
     with pytest.raises(UsageError, match="places: must be 4 times 'here' or 'there'"):
         Ways(diamond(), np.ones(4), np.ones(4), Link(1.0)).price(["here"])
+
+
+def test_each_side_holds_its_parameters_and_what_is_alive_there() -> None:
+    graph = Graph(
+        ("a", "b", "c"),
+        (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1, 2), 4), Tensor(1, (2,), 2), Tensor(2, (), 1, True)),
+        (100, 200, 300),
+    )
+    ways = Ways(graph, np.ones(3), np.ones(3), Link(1.0))
+    assert ways.price(["here", "there", "here"]).here_bytes == 400 + (8 + 4)
+    assert ways.price(["here", "there", "here"]).there_bytes == 200 + (4 + 2)
+    assert ways.price(["here"] * 3).there_bytes == 0
+
+
+def test_what_crosses_inside_of_a_loop_crosses_each_time() -> None:
+    graph = Graph(("a", "b"), (Tensor(0, (1,), 3, times=10),))
+    assert Ways(graph, np.ones(2), np.ones(2), Link(1.0, 0.5)).price(["here", "there"]).transfer_s == 35.0
+
+
+def test_layers_that_take_years_on_one_side_leave_the_others_exact() -> None:
+    graph = Graph(("a", "b", "c"), (Tensor(0, (1,), 1), Tensor(1, (2,), 1), Tensor(2, (), 1, True)))
+    found = split_between(graph, np.array([1e18, 0.25, 1.0]), np.array([1.0, 4.0, 4.0]), Link(1.0))
+    assert found.places == ("there", "here", "here")
+    assert found.total_s == 1.0 + 1.0 + 0.25 + 1.0
