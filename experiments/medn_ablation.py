@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.public.cde import load
+from experiments.public.tables import find_table, tasks_of
 from experiments.tables import markdown_table, write_tables
 from medn.core.metrics import score
 from medn.core.splits import split_by_group
@@ -67,9 +67,9 @@ def variants(tasks: tuple[str, ...], is_shared: bool) -> list[Variant]:
     return found
 
 
-def public_kinds(data: Path, rows: int) -> Kinds:
+def public_kinds(data: Path, out: Path, rows: int) -> Kinds:
     """The first so many rows, in a random order, of the forward passes on a V100."""
-    (task,) = load(data, seed=0)
+    (task,) = tasks_of(find_table("cde"), data, out / "public_layers")
     table = task.table
     names = table.schema.categories
     is_chosen = (table.column("device") == names["device"].index("V100")) & (
@@ -153,7 +153,7 @@ def main() -> int:
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
-    sources = {"cde conv2d V100": public_kinds(options.data, options.rows)}
+    sources = {"cde conv2d V100": public_kinds(options.data, options.out, options.rows)}
     if options.run:
         sources[f"run {options.run.name}"] = own_kinds(options.run)
     rows = [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.values import Scalar
-from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, by_name, flag, integer
+from medn.layer_generators.kind import Column, Costs, Parameter, Product, TensorSpec, Values, by_name, flag, integer
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import (
     Axes,
@@ -87,6 +87,8 @@ def convolution_costs(
             "matrix_inner": inner,
             "unfolded_bytes": rows * inner * values.groups * element_bytes,
         },
+        # As libraries lay it out: filters by positions.
+        product=Product(values.groups, values.out_channels // values.groups, inner, rows),
     )
 
 

@@ -7,15 +7,21 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from medn.core.sheet import NO_SHEET, Sheet
 from medn.core.values import ELEMENT_BYTES
+from medn.layer_generators.hardware import hardware_features
 from medn.layer_generators.kind import Column, LayerKind, Values, look_up
 
 TILES = (8, 16, 32, 64)
 """Vector widths and block sizes that kernels work in; a size just above a multiple pays for a whole further tile."""
 
 
-def analytic_features(kind: LayerKind, values: Values, batch_size: Column, element_bytes: Column) -> dict[str, Column]:
+def analytic_features(
+    kind: LayerKind, values: Values, batch_size: Column, element_bytes: Column, sheet: Sheet = NO_SHEET
+) -> dict[str, Column]:
     """Everything that can be said of a layer without running it; numbers for one layer, columns for many.
+
+    With the data sheet of a device, also how the layer fits that device.
 
     >>> from types import SimpleNamespace
     >>> from medn.layer_generators.kind import layer_kinds
@@ -26,7 +32,7 @@ def analytic_features(kind: LayerKind, values: Values, batch_size: Column, eleme
     """
     stated = kind.stated_work(values)
     if stated is not None:
-        return stated
+        return stated | hardware_features(stated, None, sheet)
     costs = kind.costs(values, batch_size, element_bytes)
     parameters_read = costs.parameter_bytes if costs.parameter_bytes_read is None else costs.parameter_bytes_read
     bytes_read = costs.input_bytes + parameters_read
@@ -48,22 +54,22 @@ def analytic_features(kind: LayerKind, values: Values, batch_size: Column, eleme
             features[f"{name}_mod_{tile}"] = size % tile
         padded = -(-size // TILES[1]) * TILES[1]
         features[f"{name}_waste"] = (padded - size) / padded
+    features |= hardware_features(features, costs.product, sheet)
     if np.ndim(costs.flops) == 0:
         return features
     # What does not depend on every column, such as the bytes of no parameters, is a column too.
     return {name: np.broadcast_to(feature, np.shape(costs.flops)) for name, feature in features.items()}
 
 
-def analytic_columns(kind: LayerKind, columns: Mapping[str, Column]) -> dict[str, Column]:
+def analytic_columns(kind: LayerKind, columns: Mapping[str, Column], sheet: Sheet = NO_SHEET) -> dict[str, Column]:
     """The analytic features of many layers, from columns (or single values) of their parameters and conditions.
 
     Numbers are counted in 64-bit floating point: exact for every layer there is, and never overflowing like integers.
     """
     needed = [*(parameter.name for parameter in kind.parameters), "batch_size"]
     values = {name: _numbers(columns[name]) for name in needed}
-    return analytic_features(
-        kind, SimpleNamespace(**values), values["batch_size"], look_up(ELEMENT_BYTES, columns["dtype"])
-    )
+    element_bytes = look_up(ELEMENT_BYTES, columns["dtype"])
+    return analytic_features(kind, SimpleNamespace(**values), values["batch_size"], element_bytes, sheet)
 
 
 def _numbers(column: Column) -> Column:

@@ -79,6 +79,7 @@ class Fused:
             output_bytes=head.output_bytes,
             parameter_bytes=head.parameter_bytes,
             more={**head.more, "operations_per_element": operations},
+            product=head.product,
         )
 
 

@@ -109,6 +109,16 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Product:
+    """The matrix product that a layer amounts to, once for each of `pairs`; numbers or columns."""
+
+    pairs: Column
+    rows: Column
+    inner: Column
+    columns: Column
+
+
+@dataclass(frozen=True)
 class Costs:
     """What a layer must do, counted from its shapes; numbers or columns."""
 
@@ -121,6 +131,8 @@ class Costs:
     """What one call reads of them, where that is not all, as in an embedding table."""
     more: Mapping[str, Column] = field(default_factory=dict)
     """Further analytic features of this kind, such as the sizes of the matrix product behind a convolution."""
+    product: Product | None = None
+    """The matrix product behind the layer, or the largest of several alike; None where it is none."""
 
 
 class LayerKind(ABC):

@@ -24,6 +24,7 @@ from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sampler import Drawing, samplers, seeded
 from medn.layer_generators.schema import DOMAIN_FORMS, Schema, layers_schema
+from medn.layer_generators.sheet import DataSheet
 from medn.layer_generators.space import Space, read_space
 
 Duration = Annotated[
@@ -34,8 +35,14 @@ Duration = Annotated[
 """Seconds, written as a number or as a text with its unit."""
 
 
-InputGroup = Literal["raw", "analytic", "probes"]
-INPUT_GROUPS: tuple[InputGroup, ...] = ("raw", "analytic", "probes")
+InputGroup = Literal["raw", "analytic", "hardware", "probes"]
+INPUT_GROUPS: tuple[InputGroup, ...] = ("raw", "analytic", "hardware", "probes")
+
+
+def _usual_inputs(devices: Sequence[DeviceChoice]) -> list[InputGroup]:
+    """What data sheets tell is an input where the config states one; a measured one has to be asked for."""
+    stated = any(device.sheet.numbers for device in devices)
+    return [group for group in INPUT_GROUPS if stated or group != "hardware"]
 
 
 def _check_known(what: str, name: str, known: Sequence[str] | None) -> None:
@@ -48,6 +55,7 @@ class DeviceChoice(Section):
 
     name: str = Field(min_length=1)
     backend: str = Field(min_length=1)
+    sheet: DataSheet = Field(default_factory=DataSheet)
 
     @model_validator(mode="after")
     def _known(self, info: ValidationInfo) -> Self:
@@ -141,7 +149,7 @@ class SweepConfig(Section):
         Annotated[
             DeviceChoice,
             _named("name", "backend"),
-            _name_or({"name": _TEXT, "backend": _TEXT}, ["name", "backend"]),
+            _name_or({"name": _TEXT, "backend": _TEXT, "sheet": DataSheet.model_json_schema()}, ["name", "backend"]),
         ]
     ] = Field(min_length=1)
     sampler: str = "random"
@@ -157,9 +165,10 @@ class SweepConfig(Section):
         ]
     ] = []
     inputs: list[InputGroup] = Field(
-        default=list(INPUT_GROUPS),
+        default_factory=lambda data: _usual_inputs(data.get("devices", ())),
         min_length=1,
-        description="what regressors learn from: parameters and conditions, analytic features, probes",
+        description="what regressors learn from: parameters and conditions, analytic features, what follows from the "
+        "data sheets of devices, probes",
     )
     drop: list[str] = Field(default=[], description="columns that do not become inputs of the dataset")
 

@@ -1,1 +1,1 @@
-"""Public measurements as tables: one file per data set, each with its inputs and its split."""
+"""Public measurements as runs: which table, which mappings, and what others reached on the same rows."""

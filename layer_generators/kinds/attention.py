@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, one_of, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, flag, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, flag, integer, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Attention(LayerKind):
             input_bytes=(values.query_length + 2 * values.key_length) * token_bytes,
             output_bytes=values.query_length * token_bytes,
             more={"pairs": pairs, "score_bytes": scores * element_bytes},
+            product=Product(pairs, values.query_length, values.head_size, values.key_length),
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

@@ -15,7 +15,7 @@ from medn.layer_generators.convolution import (
     group_rules,
     recognise_convolution,
 )
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, integer, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, per_axis, product, window_span
 
@@ -97,6 +97,7 @@ class ConvTranspose2d(LayerKind):
                 "matrix_inner": values.in_channels // values.groups,
                 "unfolded_bytes": rows * spread * values.groups * element_bytes,
             },
+            product=Product(values.groups, spread, values.in_channels // values.groups, rows),
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, one_of, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, flag, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, flag, integer, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Linear(LayerKind):
             output_bytes=rows * values.out_features * element_bytes,
             parameter_bytes=(values.in_features + values.bias) * values.out_features * element_bytes,
             more={"matrix_rows": rows},
+            product=Product(1, rows, values.in_features, values.out_features),
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, integer, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class MatMul(LayerKind):
             input_bytes=pairs * (values.rows + values.columns) * values.inner * element_bytes,
             output_bytes=pairs * values.rows * values.columns * element_bytes,
             more={"pairs": pairs},
+            product=Product(pairs, values.rows, values.inner, values.columns),
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

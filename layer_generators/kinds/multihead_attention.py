@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, one_of, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, flag, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, flag, integer, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class MultiheadAttention(LayerKind):
                 "head_size": values.embed_size // values.heads,
                 "score_bytes": scores * values.heads * element_bytes,
             },
+            product=Product(1, tokens, values.embed_size, 3 * values.embed_size),
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

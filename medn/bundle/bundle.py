@@ -53,6 +53,11 @@ class Entry:
         return self.latency.device
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """Those it answers for: its own, or all that were learned together."""
+        return self.latency.answers_for
+
+    @property
     def kind(self) -> str:
         return self.latency.kind
 
@@ -74,10 +79,10 @@ class Bundle:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(entry.device for entry in self.entries))
+        return tuple(dict.fromkeys(device for entry in self.entries for device in entry.devices))
 
     def on(self, device: str) -> Iterator[Entry]:
-        return (entry for entry in self.entries if entry.device == device)
+        return (entry for entry in self.entries if device in entry.devices)
 
 
 def write_bundle(path: Path, bundle: Bundle) -> None:
@@ -135,7 +140,8 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             {str(device): str(backend) for device, backend in manifest.get("backends", {}).items()},
             check_rates(manifest.get("streaming", {})),
         )
-        if not bundle.entries or len({(entry.device, entry.kind) for entry in bundle.entries}) < len(bundle.entries):
+        places = [(device, entry.kind) for entry in bundle.entries for device in entry.devices]
+        if not places or len(set(places)) < len(places):
             raise ValueError("it needs entries, one for each device and layer kind")
         return bundle
     except MednError as error:  # such as a form that this version does not know

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from medn.core.intervals import Interval
 from medn.core.ranges import Range
+from medn.core.sheet import sheet_mistakes
 from medn.core.table import Array, Schema
 from medn.deployed.beyond import WAYS
 from medn.layer_generators.declared import DeclaredKind
@@ -53,6 +54,11 @@ def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
 def _check_facts(candidate: Candidate) -> None:
     if not all(isinstance(text, str) for text in (candidate.device, candidate.kind, candidate.regressor)):
         raise ValueError("its device, kind or regressor is no text")
+    if not all(isinstance(device, str) for device in candidate.devices):
+        raise ValueError("the devices that it learned together are no texts")
+    for device, sheet in candidate.sheets.items():
+        if mistakes := sheet_mistakes(sheet):
+            raise ValueError(f"the data sheet of {device} says {'; '.join(mistakes)}")
     for name, constant in candidate.constants.items():
         if not isinstance(constant, (bool, int, float, str)):
             raise ValueError(f"the constant {name} is neither a number nor a text")

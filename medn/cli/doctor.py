@@ -41,10 +41,12 @@ def doctor(as_json: AsJson = False) -> None:
 
     manifest = environment_manifest({})
     checks = [*_machine(manifest), *_instruments(), *_devices()]
-    write_rows([asdict(check) for check in checks], as_json)
+    sheet = _data_sheet()
+    write_rows([asdict(check) for check in (*checks, sheet) if as_json or check is not sheet], as_json)
     if not any(check.name.startswith("device ") and check.status == "ok" for check in checks):
         raise DeviceUnavailable("no device is available here; install one with: pip install 'medn[train]'")
     advices = sum(check.status != "ok" for check in checks)
+    say(f"{sheet.name}: {sheet.found}")  # on one line, so that it can be pasted into a config
     say(f"{len(checks)} checks, {advices} with advice" if advices else f"{len(checks)} checks, all well")
 
 
@@ -110,6 +112,14 @@ def _instruments() -> Iterator[Check]:
     yield Check("memory peak", "missing", peak.reason) if peak.reason else Check("memory peak", "ok", "can be reset")
     meter, reason = cpu_energy_meter()
     yield Check("energy", "ok", meter.source) if meter else Check("energy", "missing", reason)
+
+
+def _data_sheet() -> Check:
+    """What this CPU reaches at best, as a config takes it."""
+    from medn.devices.cpu_sheet import measure_cpu_sheet
+
+    numbers = ", ".join(f"{name}: {number:g}" for name, number in measure_cpu_sheet().items())
+    return Check("data sheet", "ok", f"sheet: {{{numbers}}}")
 
 
 def _clock_step_s() -> float:

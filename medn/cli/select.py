@@ -9,7 +9,7 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.progress import CostProgress
 from medn.cli.summary import RunArgument
-from medn.cli.train import KindsOption, names_option, need_libraries
+from medn.cli.train import KindsOption, names_option, need_libraries, split_option
 from medn.core.errors import UsageError
 from medn.core.units import duration_words, percent
 
@@ -39,6 +39,7 @@ def select(
     rows: RowsOption = 1,
     weights: WeightsOption = "",
     kinds: KindsOption = "",
+    pool: Annotated[bool, typer.Option("--pool", help="From what was trained with --pool.")] = False,
     measure_again: Annotated[
         bool, typer.Option("--measure-again", help="Time all candidates anew instead of using what is known.")
     ] = False,
@@ -54,6 +55,7 @@ def select(
       medn select runs/laptop
       medn select runs/laptop --mode balanced
       medn select runs/laptop --max-us 50 --max-kb 500
+      medn select runs/gpus --pool
       medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
     """
     from medn.pipeline.bundling import bundle_run
@@ -67,6 +69,7 @@ def select(
             run,
             budget,
             kinds=names_option(kinds, "--kinds"),
+            split=split_option("random", pool),
             measure_again=measure_again,
             on_progress=progress.on_progress,
         )

@@ -18,6 +18,7 @@ from medn.core.units import duration_words, percent
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from medn.core.splits import Split
     from medn.pipeline.candidates import Candidate
     from medn.pipeline.train import Plan, TrainOutcome
 
@@ -27,6 +28,9 @@ TimeOption = Annotated[
 ]
 KindsOption = Annotated[str, typer.Option("--kinds", metavar="A,B", help="Layer kinds; all that are measured.")]
 RegressorsOption = Annotated[str, typer.Option("--regressors", metavar="A,B", help="Families; all there are.")]
+PoolOption = Annotated[
+    bool, typer.Option("--pool", help="One regressor per kind for all devices, the device among its inputs.")
+]
 SplitOption = Annotated[
     str, typer.Option("--split", help="random, range:COLUMN:VALUE (test above it) or device:NAME (test on it).")
 ]
@@ -40,6 +44,7 @@ def train(
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes, one thread each.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed splits and learns alike.")] = 0,
     split: SplitOption = "random",
+    pool: PoolOption = False,
     without_unstable: Annotated[
         bool, typer.Option("--without-unstable", help="Leave out points that do not repeat well.")
     ] = False,
@@ -59,11 +64,11 @@ def train(
       medn train runs/laptop --time 30m --jobs 4
       medn train runs/laptop --kinds conv2d,linear --regressors lightgbm,roofline
       medn train runs/laptop --split range:flops:1e9
+      medn train runs/gpus --pool
     """
-    from medn.core.splits import Split
     from medn.pipeline.train import candidates_root, train_run
 
-    chosen = Split.parse(split)
+    chosen = split_option(split, pool)
     need_libraries()
     with TrainProgress() as progress:
         outcome = train_run(
@@ -100,6 +105,16 @@ def names_option(written: str, option: str) -> list[str]:
     if not all(names):
         raise UsageError(f"{option}: must be names with commas between them, as in a,b (got {written!r})")
     return list(dict.fromkeys(names))
+
+
+def split_option(written: str, pool: bool) -> Split:
+    """How to split; what is pooled is split at random."""
+    from medn.core.splits import Split
+
+    split = Split.parse(written)
+    if pool and split.sort not in ("random", "pooled"):
+        raise UsageError(f"--pool: is split at random, so --split {written} cannot go with it")
+    return Split("pooled") if pool else split
 
 
 def need_libraries() -> None:

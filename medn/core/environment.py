@@ -128,6 +128,13 @@ def last_level_cache_bytes(files: SystemFiles = SYSTEM_FILES) -> int | None:
     return max(cache_bytes(files).values(), default=None)
 
 
+def clock_hz(files: SystemFiles = SYSTEM_FILES) -> float | None:
+    """The highest clock of the first core, or where the system does not say, the one it runs at."""
+    highest = _number(files.first_core / "cpufreq" / "scaling_max_freq", scale=1000)
+    now = _cpu_description(files).get("cpu MHz", "").replace(".", "", 1)
+    return highest or (float(_cpu_description(files)["cpu MHz"]) * 1e6 if now.isdigit() else None)
+
+
 def _deciding(manifest: Manifest) -> dict[str, Scalar]:
     """The parts that decide a latency, by a name to show; what is not known is left out."""
     cpu, container = manifest["cpu"], manifest["container"]

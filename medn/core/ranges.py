@@ -231,7 +231,8 @@ def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[s
     components = _main_directions(squeezed - shift, [schema.index(name) for name in schema.categories])
     places = (squeezed - shift) @ components
     centres = _centres(places, min(CENTRES, max(1, len(places) // 4)), seed)
-    unscaled = Range(schema, low, high, 0.0, tuple(free), seen, shift, components, centres, reach=1.0)
+    unbounded = tuple(name for name in free if name in schema.names)
+    unscaled = Range(schema, low, high, 0.0, unbounded, seen, shift, components, centres, reach=1.0)
     reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))
     usual = float(np.quantile(unscaled.excess(held_out.inputs), HELD_OUT_SHARE))
     return replace(unscaled, slack=float(np.clip(usual, *SLACK)), reach=max(REACH_MARGIN * reach, 1e-9))

@@ -78,12 +78,27 @@ def _leave_out(table: Table, outside: NDArray[np.bool_], seed: int) -> Parts:
     return split
 
 
-SPLIT_FORMS = ("random", "range:COLUMN:VALUE", "device:NAME")
+def keep_given(table: Table, test: NDArray[np.bool_], seed: int) -> Parts:
+    """The split that the data brings: these rows are for test only, all others are split by layer for the rest."""
+    learned = np.flatnonzero(~test)
+    without_test = (*DEFAULT_FRACTIONS[:3], 0.0)
+    if len(np.unique(table.groups[learned])) < len(without_test):
+        raise UsageError("too few layers are left to learn from: nearly all rows are marked as test rows")
+    parts = split_by_group(table.groups, seed, without_test, learned)
+    # A split leaves at least one layer in every part, so what it left for test goes back to be learned from.
+    return Parts(
+        np.sort(np.concatenate([parts.train, parts.test])), parts.validation, parts.calibration, np.flatnonzero(test)
+    )
+
+
+SPLIT_FORMS = ("random", "pooled", "range:COLUMN:VALUE", "device:NAME")
 
 
 @dataclass(frozen=True)
 class Split:
-    """How to split, as one writes it: `random`, `range:flops:1e9` or `device:laptop`.
+    """How to split, as one writes it: `random`, `pooled`, `range:flops:1e9` or `device:laptop`.
+
+    A pooled split is random too, over the rows of all devices together; `device` learns from several as well.
 
     >>> Split.parse("range:flops:1e9")
     Split(sort='range', name='flops', value=1000000000.0)
@@ -97,8 +112,8 @@ class Split:
     def parse(cls, text: str) -> Split:
         sort, _, rest = text.partition(":")
         try:
-            if sort == "random" and not rest:
-                return cls()
+            if sort in ("random", "pooled") and not rest:
+                return cls(sort)
             if sort == "device" and rest:
                 return cls(sort, rest)
             name, _, value = rest.rpartition(":")
@@ -109,9 +124,25 @@ class Split:
         raise UsageError(f"{unknown('split', text, SPLIT_FORMS)}")
 
     def __str__(self) -> str:
-        return {"random": "random", "device": f"device:{self.name}"}.get(self.sort, f"range:{self.name}:{self.value:g}")
+        forms = {"device": f"device:{self.name}", "range": f"range:{self.name}:{self.value:g}"}
+        return forms.get(self.sort, self.sort)
 
-    def parts(self, table: Table, seed: int) -> Parts:
+    @property
+    def is_pooled(self) -> bool:
+        """Whether one regressor learns from all devices."""
+        return self.sort in ("pooled", "device")
+
+    @property
+    def is_product(self) -> bool:
+        """Whether what is learned is meant to be shipped; other splits answer a question of their own."""
+        return self.sort in ("random", "pooled")
+
+    def parts(self, table: Table, seed: int, test: NDArray[np.bool_] | None = None) -> Parts:
+        """The rows of each part; `test` marks those that the data itself keeps for test."""
+        if test is not None and test.any():
+            if not self.is_product:
+                raise UsageError(f"the rows bring a split of their own, so they cannot be split by {self}")
+            return keep_given(table, test, seed)
         if self.sort == "range":
             return leave_range_out(table, self.name, self.value, seed)
         if self.sort == "device":

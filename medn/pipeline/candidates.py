@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from urllib.parse import quote
 from numpy.typing import NDArray
 
 from medn.core.errors import StoreError
+from medn.core.sheet import Sheets
 from medn.core.table import Schema
 from medn.core.values import plain
 from medn.deployed.deployed import Deployed
@@ -70,10 +71,19 @@ class Candidate:
     """Share of test rows outside the range."""
     extrapolation: Mapping[str, float] = field(default_factory=dict)
     """Scores beyond the range of the least work, learned from that alone; empty where there was no time to find out."""
+    devices: Sequence[str] = ()
+    """Those that one regressor learned together; empty for a regressor of its device alone."""
+    sheets: Sheets = field(default_factory=dict)
+    """The data sheets, by device, that inputs are derived from; empty where none is."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """What the deployed form takes, as `medn.pipeline.costs` measured it; empty until then."""
     deployed: Deployed | None = None
     """What predicts; None for a failed one."""
+
+    @property
+    def answers_for(self) -> tuple[str, ...]:
+        """The devices that can be asked about."""
+        return tuple(self.devices) or (self.device,)
 
     @property
     def is_good(self) -> bool:
@@ -89,7 +99,7 @@ class Candidate:
 
     def summary(self) -> Json:
         """The facts one wants to see in a list, ready for JSON."""
-        long = ("schema", "deployed", "inputs", "constants", "target")
+        long = ("schema", "deployed", "inputs", "constants", "target", "sheets")
         return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name not in long}
 
 
@@ -110,7 +120,7 @@ def candidate_folder(root: Path, device: str, kind: str, regressor: str) -> Path
 def describe(candidate: Candidate) -> tuple[Json, Arrays]:
     """Everything a candidate is: facts that JSON can hold, and the arrays of what is deployed."""
     facts = candidate.summary()
-    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target")}
+    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target", "sheets")}
     facts["schema"] = pack_schema(candidate.schema) if candidate.schema else None
     packed, arrays = pack_deployed(candidate.deployed) if candidate.deployed else ({}, {})
     return facts | packed, arrays

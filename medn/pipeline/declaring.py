@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
-from medn.core.values import CONDITION_COLUMNS, Scalar
+from medn.core.values import CONDITION_COLUMNS
 from medn.layer_generators.conditions import condition_mistake
 from medn.layer_generators.declared import DeclaredKind, column
 from medn.layer_generators.kind import Parameter, layer_kinds
-from medn.pipeline.import_mapping import ImportMapping, Source, whole
+from medn.pipeline.import_mapping import ImportMapping, Source, Wanted, whole
 from medn.pipeline.importing import chosen_rows
 from medn.pipeline.table_file import TableFile
 from medn.pipeline.tables import MOST_GAPS
@@ -63,7 +63,7 @@ def declare(table: TableFile, said: Declaration) -> Declared:
     mistakes = list(_mistakes(table, said, names))
     if mistakes:
         raise ConfigError(str(table.path), mistakes)
-    where: dict[str, Scalar | list[Scalar]] = {names[name]: list(values) for name, values in said.where.items()}
+    where: dict[str, Wanted] = {names[name]: list(values) for name, values in said.where.items()}
     sources = {name: Source(column=original) for name, original in names.items()}
     mapping = ImportMapping(
         kind=said.kind,
@@ -75,6 +75,8 @@ def declare(table: TableFile, said: Declaration) -> Declared:
         extra={},
         layer=[],
         where=where,
+        sheets={},
+        test={},
     )
     rows = chosen_rows(table, mapping)
     if not rows:

@@ -23,6 +23,7 @@ from medn.core.errors import ConfigError, UsageError, unknown
 from medn.core.values import CONDITION_COLUMNS, Condition, Layer, Point, Scalar, freeze
 from medn.layer_generators.conditions import condition_mistake
 from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.layer_generators.sheet import DataSheet
 
 Cells = Mapping[str, Any]
 """One row of a table: its cells by column; a missing one is None or NaN."""
@@ -60,6 +61,39 @@ def _constant(written: object) -> object:
     return {"value": written} if isinstance(written, str) else written
 
 
+class Bounds(Section):
+    """Numbers between two ends."""
+
+    above: float | None = None
+    up_to: float | None = None
+
+    def __str__(self) -> str:
+        ends = (("above", self.above), ("up to", self.up_to))
+        return " and ".join(f"{word} {end:g}" for word, end in ends if end is not None) or "any number"
+
+
+Wanted = Scalar | list[Scalar] | Bounds
+"""A value, one of several, or numbers within bounds."""
+
+
+def wanted_texts(wanted: Wanted) -> list[str]:
+    return [str(value) for value in wanted] if isinstance(wanted, list) else [str(wanted)]
+
+
+def is_wanted(cell: Any, wanted: Wanted) -> bool:
+    """Whether a cell is what a mapping asks for.
+
+    >>> is_wanted(32, Bounds(up_to=32)), is_wanted("a", ["a", "b"]), is_wanted(3, "3"), is_wanted(None, Bounds(above=1))
+    (True, True, True, False)
+    """
+    if isinstance(wanted, Bounds):
+        if not isinstance(cell, (int, float)) or math.isnan(cell):
+            return False
+        return (wanted.above is None or cell > wanted.above) and (wanted.up_to is None or cell <= wanted.up_to)
+    # A value is meant as the table has it, which may be a number or the same written as a text.
+    return cell in (wanted if isinstance(wanted, list) else [wanted]) or str(cell) in wanted_texts(wanted)
+
+
 ColumnSource = Annotated[Source, BeforeValidator(_column_or_constant)]
 
 
@@ -74,16 +108,19 @@ class ImportMapping(Section):
     columns: dict[str, ColumnSource] = Field(description="parameters of the layer, and conditions")
     extra: dict[str, ColumnSource] = Field({}, description="columns of your own, kept with the conditions")
     layer: list[str] = Field([], description="columns of your own, or conditions, that tell one layer from another too")
-    where: dict[str, Scalar | list[Scalar]] = Field(
-        {}, description="only rows with these values, or with one of several"
-    )
+    where: dict[str, Wanted] = Field({}, description="only rows with these values, one of several, or within bounds")
+    sheets: dict[str, DataSheet] = Field({}, description="the data sheets of devices, by their names")
+    test: dict[str, Wanted] = Field({}, description="rows with these values are for test only")
+
+    def is_for_test(self, row: Cells) -> bool:
+        return bool(self.test) and all(is_wanted(row[name], wanted) for name, wanted in self.test.items())
 
     @property
     def read_columns(self) -> list[str]:
         """The columns of the table that are needed."""
         sources = [*self.columns.values(), *self.extra.values(), self.device, self.latency_s]
         sources += [source for source in (self.memory_bytes, self.energy_j) if source is not None]
-        return sorted({source.column for source in sources if source.column is not None} | set(self.where))
+        return sorted({source.column for source in sources if source.column is not None} | {*self.where, *self.test})
 
 
 def load_mapping(path: Path) -> ImportMapping:

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
+from medn.core.sheet import Sheet
 from medn.core.store import Store
 from medn.core.values import Point, Samples, Visit, content_key
 from medn.layer_generators.declared import DeclaredKind
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.import_mapping import Cells, ImportMapping, PointReader, Source, positive
+from medn.pipeline.import_mapping import Cells, ImportMapping, PointReader, Source, is_wanted, positive, wanted_texts
 from medn.pipeline.imported_kinds import DECLARED, ImportedKinds
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.table_file import TableFile, open_table
+from medn.pipeline.tables import SHEETS_NOTE, TEST_PART
 
 ROWS_PER_NOTICE = 5_000
 MOST_LISTED = 10
@@ -60,7 +62,9 @@ def import_table(
     }
     if declared:
         manifest[DECLARED] = declared.as_json()
-    environment = content_key(manifest)
+    test_manifest = manifest | {"part": TEST_PART}
+    environment, test_environment = content_key(manifest), content_key(test_manifest)
+    sheets = _sheets(mapping, rows)
     refused = Counter(opened.broken)
     with folder.undone_on_error(), folder.locked(), folder.store() as store:
         held = _held_already(store, environment, manifest, mix_environments)
@@ -68,9 +72,14 @@ def import_table(
         told = ImportedKinds.of({**store.environments(), environment: manifest})
         reader = PointReader(mapping, told.declared.get(mapping.kind) or layer_kinds[mapping.kind])
         store.add_environment(environment, manifest)
-        entries = _entries(_counted(rows, on_rows), reader, environment, store, path.stat().st_mtime, refused)
+        if mapping.test:
+            store.add_environment(test_environment, test_manifest)
+        environments = (environment, test_environment)
+        entries = _entries(_counted(rows, on_rows), reader, environments, store, path.stat().st_mtime, refused)
         # One commit for the whole table: a table that is half in could not be told from one that is all in.
         store.record(_new(entries, held))
+        if sheets:
+            store.note(SHEETS_NOTE, {**(store.read_note(SHEETS_NOTE) or {}), **sheets})
         read = len(rows) + sum(opened.broken.values())
         imported = read - refused.total()
         if not imported:
@@ -107,6 +116,15 @@ def _new(entries: Iterable[tuple[Point, Visit]], held: Collection[str]) -> Itera
         yield point, visit
 
 
+def _sheets(mapping: ImportMapping, rows: Sequence[Cells]) -> dict[str, Sheet]:
+    """The data sheets of the mapping, each of a device that the rows are of."""
+    devices = {str(mapping.device.read(row)) for row in rows} if mapping.sheets else set()
+    wrong = [unknown("device of the table", name, devices) for name in mapping.sheets if name not in devices]
+    if wrong:
+        raise UsageError(f"sheets: {'; '.join(wrong)}")
+    return {name: sheet.numbers for name, sheet in mapping.sheets.items()}
+
+
 def _counted(rows: list[dict[str, Any]], on_rows: Callable[[int], None] | None) -> Iterator[Cells]:
     for number, row in enumerate(rows, start=1):
         yield row
@@ -122,15 +140,13 @@ def chosen_rows(table: TableFile, mapping: ImportMapping) -> list[dict[str, Any]
     columns = {name: table.cells(name) for name in mapping.read_columns}
     kept: Sequence[int] = range(table.rows)
     for name, wanted in mapping.where.items():
-        cells, values = columns[name], wanted if isinstance(wanted, list) else [wanted]
-        texts = {str(value) for value in values}
-        # A value is meant as the table has it, which may be a number or the same written as a text.
-        found = [place for place in kept if cells[place] in values or str(cells[place]) in texts]
+        cells = columns[name]
+        found = [place for place in kept if is_wanted(cells[place], wanted)]
         if kept and not found:
             there = list(dict.fromkeys(str(cells[place]) for place in kept))
             raise NothingMeasured(
                 f"no row of {table.path} could be used: none has the values that `where` asks for "
-                f"({name}: {_listed(sorted(texts))}; there are {_listed(there)})"
+                f"({name}: {_listed(sorted(wanted_texts(wanted)))}; there are {_listed(there)})"
             )
         kept = found
     return [{name: cells[place] for name, cells in columns.items()} for place in kept]
@@ -143,12 +159,15 @@ def _listed(names: Sequence[str]) -> str:
 def _entries(
     rows: Iterator[Cells],
     reader: PointReader,
-    environment: str,
+    environments: tuple[str, str],
     store: Store,
     measured_at: float,
     refused: Counter[str],
 ) -> Iterator[tuple[Point, Visit]]:
-    """A visit with one sample for each row that can be used; several rows of one point are several passes."""
+    """A visit with one sample for each row that can be used; several rows of one point are several passes.
+
+    Rows to learn from are of the first environment, rows for test only of the second.
+    """
     mapping = reader.mapping
     next_passes = Counter({key: max(passes) + 1 for key, passes in store.visited().items()})
     for row in rows:
@@ -163,7 +182,7 @@ def _entries(
         visit = Visit(
             point_key=point.key,
             pass_number=next_passes[point.key],
-            environment_id=environment,
+            environment_id=environments[mapping.is_for_test(row)],
             started_at=measured_at,
             status="ok",
             samples=Samples(np.array([latency_s]), np.array([math.nan]), np.array([False])),

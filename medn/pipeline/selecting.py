@@ -48,14 +48,15 @@ def select_run(
     budget: Budget,
     *,
     kinds: Sequence[str] = (),
+    split: Split | None = None,
     measure_again: bool = False,
     on_progress: OnProgress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SelectOutcome:
     """Choose, and write RUN/chosen and the leaderboard. What was chosen before is replaced."""
     began = clock()
-    root = candidates_root(folder, Split())
-    places = [with_ensembles(each) for each in evaluate_run(folder, kinds=kinds)]
+    root = candidates_root(folder, split or Split())
+    places = [with_ensembles(each) for each in evaluate_run(folder, kinds=kinds, split=split)]
     share = _shares(places, budget)
     with RunFolder(root.parent).locked():
         costs = _costs(places, root / COSTS_FILE, measure_again, on_progress)

@@ -13,14 +13,17 @@ from pathlib import Path
 
 from medn.core.environment import differences, environment_id, environment_manifest
 from medn.core.errors import DeviceUnavailable, StoreError
+from medn.core.sheet import NO_SHEET, Sheets
 from medn.core.statistic import choose_target
 from medn.core.store import Store
 from medn.core.values import Measurement, Point, Visit
 from medn.devices.backend import Backend, backends
+from medn.devices.cpu_sheet import measure_cpu_sheet
 from medn.devices.probe import FileProbe, probes
 from medn.layer_generators.plan import pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
 from medn.pipeline.run_folder import RunFolder
+from medn.pipeline.tables import SHEETS_NOTE
 from medn.pipeline.visiting import ReadsNumber, Visitor
 
 FINAL_STATUSES = ("unsupported", "failed", "wrong")
@@ -79,6 +82,7 @@ def run_sweep(
         environment = _enter_environment(store, devices, mix_environments)
         kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
         named = {device.name: device.backend for device in config.devices}
+        store.note(SHEETS_NOTE, _sheets(config, devices, store.read_note(SHEETS_NOTE) or {}))
         store.note("config", {"name": config.name, "seed": config.seed, "backends": named, **kept})
         with Visitor(devices, config.measure, find_probes(config), environment, folder.onnx_cache) as visitor:
             due = _visits_due(config, points, store)
@@ -96,6 +100,14 @@ def run_sweep(
         target, _ = choose_target(list(store.measurements()))
         store.note("target", target.definition)
     return SweepOutcome(visits, clock() - began, timed_s, finished)
+
+
+def _sheets(config: SweepConfig, devices: Mapping[str, Backend], kept: Sheets) -> Sheets:
+    """The data sheet of every device: as the config says, as it was measured before, or measured now for a CPU."""
+    sheets = {device.name: device.sheet.numbers or kept.get(device.name, NO_SHEET) for device in config.devices}
+    silent = [name for name, sheet in sheets.items() if not sheet and devices[name].torch_device == "cpu"]
+    measured = measure_cpu_sheet() if silent else NO_SHEET
+    return {**kept, **sheets, **dict.fromkeys(silent, measured)}
 
 
 def _enter_environment(store: Store, devices: Mapping[str, Backend], mix_environments: bool) -> str:

@@ -17,15 +17,22 @@ from numpy.typing import NDArray
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FURTHER
+from medn.core.sheet import Sheets
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
 from medn.core.values import Layer, Scalar, canonical_json, freeze
 from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.pipeline.imported_kinds import IMPORTED_NOTE, ImportedKinds
-from medn.pipeline.inputs import InputChoice, input_columns
+from medn.pipeline.inputs import InputChoice, input_columns, shared_sheets
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.summary import UNSTABLE_ABOVE
+
+SHEETS_NOTE = "sheets"
+"""What the data sheets of a run's devices are kept under."""
+
+TEST_PART = "test"
+"""How the manifest of imported rows says that they are for test only."""
 
 MOST_GAPS = 0.1
 """A column with gaps in a larger share of the rows is no input; with fewer gaps, those rows are left out."""
@@ -42,6 +49,10 @@ class Source:
     target: Mapping[str, Any] = field(default_factory=dict)
     imported: ImportedKinds = field(default_factory=ImportedKinds)
     """What imported tables say of the kinds."""
+    sheets: Sheets = field(default_factory=dict)
+    """The data sheets of devices, as far as they are known."""
+    test_environments: frozenset[str] = frozenset()
+    """Where rows are from that are for test only."""
 
     def layer_kind(self, name: str) -> LayerKind:
         return self.imported.declared.get(name) or layer_kinds[name]
@@ -69,6 +80,11 @@ class KindTable:
     noise: NoiseFloor | None
     output_error: float | None
     """The largest difference to torch's outputs among the points of the table; None where nothing was compared."""
+    devices: tuple[str, ...] = ()
+    sheets: Sheets = field(default_factory=dict)
+    """What the inputs that follow from data sheets were made with, by device."""
+    is_test: NDArray[np.bool_] | None = None
+    """The rows that are for test only; None where the data says nothing about it."""
 
     @property
     def kind(self) -> str:
@@ -81,6 +97,8 @@ class KindTable:
         for array in (self.table.inputs, self.table.latency_s, *self.table.targets.values()):
             hashed.update(np.ascontiguousarray(array).tobytes())
         hashed.update("".join(self.table.groups).encode())
+        if self.is_test is not None:
+            hashed.update(self.is_test.tobytes())
         return hashed.hexdigest()[:20]
 
 
@@ -111,7 +129,8 @@ def _read_run(folder: RunFolder) -> Source:
     with folder.store(must_exist=True) as store:
         measurements = list(store.measurements())
         config = store.read_note("config") or {}
-        told = ImportedKinds.of(store.environments())
+        environments = store.environments()
+        sheets = store.read_note(SHEETS_NOTE) or {}
     if not measurements:
         raise NothingMeasured(f"{folder.path} holds no measurements yet. Make them with: medn sweep CONFIG")
     target, _ = choose_target(measurements)
@@ -125,7 +144,9 @@ def _read_run(folder: RunFolder) -> Source:
         tuple(probes),
         float(config.get("unstable_above", UNSTABLE_ABOVE)),
         target.definition,
-        told,
+        ImportedKinds.of(environments),
+        sheets,
+        frozenset(key for key, manifest in environments.items() if manifest.get("part") == TEST_PART),
     )
 
 
@@ -179,7 +200,8 @@ def kind_table(
         raise NothingMeasured(f"no point of {kind} can be learned from: {reasons or 'none was measured'}")
     good, gaps = _without_gaps(good, left_out)
     columns = {name: _column([row[name] for row in good]) for name in _asked(good) if name not in gaps}
-    inputs = input_columns(layer_kind, columns, chosen, source.probes)
+    inputs = input_columns(layer_kind, columns, chosen, source.probes, source.sheets)
+    devices = tuple(sorted({str(row["device"]) for row in good}))
     constants = {name: _scalar(column[0]) for name, column in inputs.items() if (column == column[0]).all()}
     varying = {name: column for name, column in inputs.items() if name not in constants}
     if not varying:
@@ -195,7 +217,17 @@ def kind_table(
         unstable=sum(_is_unstable(row, source.unstable_above) for row in asked_for),
         noise=NoiseFloor.of(differences),
         output_error=max((row["output_error"] for row in good if row.get("output_error") is not None), default=None),
+        devices=devices,
+        sheets=shared_sheets(source.sheets, devices) if "hardware" in chosen.groups else {},
+        is_test=_test_rows(good, source.test_environments),
     )
+
+
+def _test_rows(rows: Sequence[Row], environments: frozenset[str]) -> NDArray[np.bool_] | None:
+    """A point with visits on both sides is for test: what is tested is never learned from."""
+    if not environments:
+        return None
+    return np.array([not environments.isdisjoint(str(row["environment_id"]).split("+")) for row in rows])
 
 
 def _is_unstable(row: Row, above: float) -> bool:

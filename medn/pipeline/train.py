@@ -179,7 +179,7 @@ def prepare(
     """The split tables by device and kind, and the kinds that cannot be learned."""
     prepared: dict[str, dict[str, Prepared]] = {}
     refused = []
-    for device in [None] if split.sort == "device" else source.devices:
+    for device in [None] if split.is_pooled else source.devices:
         for kind in kinds:
             if device and all(row["device"] != device for row in source.rows[kind]):
                 continue
@@ -188,7 +188,7 @@ def prepare(
                 layers = len(set(table.table.groups))
                 if layers < FEWEST_LAYERS:
                     raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
-                parts = split.parts(table.table, seed)
+                parts = split.parts(table.table, seed, table.is_test)
             except MednError as error:
                 refused.append(Refused(device or POOLED, kind, one_line(error)))
                 continue
@@ -231,7 +231,7 @@ def _further_jobs(
 ) -> list[Job]:
     """What memory and energy are learned by; only from the split that the product is made of."""
     families = [name for name in regressors if regressors[name].learns_further]
-    jobs = _jobs(prepared, families, run, split, seed, seconds, source) if split.sort == "random" else []
+    jobs = _jobs(prepared, families, run, split, seed, seconds, source) if split.is_product else []
     return [further for job in jobs for further in further_jobs(job, run)]
 
 

@@ -97,6 +97,8 @@ class Job:
             left_out=source.left_out,
             unstable=source.unstable,
             noise=asdict(source.noise) if source.noise else None,
+            devices=() if source.devices == (self.device,) else source.devices,
+            sheets=source.sheets,
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from medn.bundle.bundle import Entry
 from medn.core.quantities import from_learned
 from medn.core.ranges import Flags, Range, matches_constants
+from medn.core.sheet import NO_SHEET, SHEET_NUMBERS
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
 from medn.deployed.deployed import Deployed
@@ -22,8 +23,8 @@ from medn.predictor.prediction import Prediction
 from medn.predictor.question import Question, Wrong
 from medn.predictor.single import Single
 
-FIXED = ("device",)
-"""Constants that are no columns of a query: an entry belongs to one device."""
+FIXED = ("device", *SHEET_NUMBERS)
+"""Constants that are no columns of a query: they follow from the device that is asked about."""
 
 TOO_LARGE = "this layer is too large: what it computes or moves is beyond the numbers that predictors take"
 
@@ -57,7 +58,9 @@ class Further(NamedTuple):
 class Estimator:
     """Everything that is needed for one kind, made once."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, device: str) -> None:
+        self.device = device
+        self.sheet = entry.latency.sheets.get(device, NO_SHEET)
         self.deployed = deployed_of(entry.latency)
         self.kind = entry.layer_kind
         self.question = Question(self.kind, entry.usual)
@@ -73,14 +76,14 @@ class Estimator:
         if not all(quantity.same_range for quantity in self.further.values()):
             return None
         further = {name: quantity.deployed.form for name, quantity in self.further.items()}
-        return Single(self.question, self.deployed, self.constants, further)
+        return Single(self.question, self.deployed, self.constants, further, self.sheet)
 
     def layer(self, parameters: Mapping[str, Any]) -> Prediction:
         """One layer. Raises `Wrong` where the query is."""
         found = self.single(parameters) if self.single else None
         if found is not None:
             return found
-        opened = self.question.open_one(parameters)
+        opened = self._on_device(self.question.open_one(parameters))
         estimated = self._row(self.estimate(self._prepared(opened, 1)))
         if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
             self.single.learn(parameters, opened)
@@ -92,7 +95,11 @@ class Estimator:
 
     def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
         """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
-        return self._prepared(self.question.open(given, rows, gaps), rows)
+        return self._prepared(self._on_device(self.question.open(given, rows, gaps)), rows)
+
+    def _on_device(self, opened: Mapping[str, Column]) -> dict[str, Column]:
+        """Every column of a query, and the device, which is an input where several were learned together."""
+        return {**opened, "device": self.device}
 
     def under(self, prepared: Rows, conditions: Mapping[str, Scalar]) -> Rows:
         """The same layers under conditions that their work does not depend on, such as the utilization."""
@@ -108,17 +115,17 @@ class Estimator:
 
     def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
         """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
-        opened = self.question.open_one(parameters)
+        opened = self._on_device(self.question.open_one(parameters))
         inputs = self._prepared(opened, 1).inputs
         if not self.range.in_range(inputs).all():
             raise Wrong("this layer lies outside what was measured, where no gradient is known")
-        names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free)
+        names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free, self.sheet)
         form = self.deployed.form
         latency_s = form.predict(inputs)[0]
         return dict(zip(names, (latency_s * (form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
 
     def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
-        columns = {**opened, **analytic_columns(self.kind, opened)}
+        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet)}
         return Rows(columns, self._inputs(columns, self.range, rows))
 
     def estimate(self, prepared: Rows, further: Collection[str] | None = None) -> Estimates:

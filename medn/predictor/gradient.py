@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import UsageError
+from medn.core.sheet import NO_SHEET, Sheet
 from medn.core.table import Array, Schema
 from medn.core.values import ELEMENT_BYTES
 from medn.layer_generators.features import analytic_features
@@ -89,7 +90,11 @@ def _parts(number: Any) -> tuple[Any, Any]:
 
 
 def input_slopes(
-    question: Question, opened: Mapping[str, Column], schema: Schema, held: Collection[str]
+    question: Question,
+    opened: Mapping[str, Column],
+    schema: Schema,
+    held: Collection[str],
+    sheet: Sheet = NO_SHEET,
 ) -> tuple[tuple[str, ...], Array]:
     """The parameters that some input depends on, and how each input changes with them: one row per input."""
     names = tuple(name for name, each in question.parameters.items() if each.type in (int, float))
@@ -98,7 +103,7 @@ def input_slopes(
     layer = SimpleNamespace(**{each.name: values[each.name] for each in question.kind.parameters})
     try:
         element_bytes = ELEMENT_BYTES[str(opened["dtype"])]
-        values |= analytic_features(question.kind, layer, values["batch_size"], element_bytes)
+        values |= analytic_features(question.kind, layer, values["batch_size"], element_bytes, sheet)
     except TypeError as error:
         raise UsageError(f"the formulas of {question.kind.name} have no derivative: {error}") from None
     constant = np.zeros(len(names))

@@ -53,7 +53,7 @@ class Predictor:
         if self.device not in bundle.devices:
             raise UsageError(unknown("device", self.device, bundle.devices))
         self.path = path
-        self._estimators = {entry.kind: Estimator(entry) for entry in bundle.on(self.device)}
+        self._estimators = {entry.kind: Estimator(entry, self.device) for entry in bundle.on(self.device)}
         # By type too: True, 1 and 1.0 are equal, but not all of them are batch sizes.
         self._remembered = lru_cache(REMEMBERED, typed=True)(self._layer)
         self._prepared: PreparedModel | None = None

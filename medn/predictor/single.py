@@ -19,6 +19,7 @@ import numpy as np
 
 from medn.core.quantities import from_learned
 from medn.core.ranges import matching_bounds
+from medn.core.sheet import NO_SHEET, Sheet
 from medn.core.values import ELEMENT_BYTES, Scalar
 from medn.deployed.deployed import Deployed
 from medn.layer_generators.features import analytic_features
@@ -54,6 +55,7 @@ class Single:
         deployed: Deployed,
         constants: Mapping[str, Scalar],
         further: Mapping[str, Form],
+        sheet: Sheet = NO_SHEET,
     ) -> None:
         self.question = question
         self.deployed = deployed
@@ -61,6 +63,7 @@ class Single:
         self.constants = constants
         self.level = deployed.interval.guaranteed_level
         self.further = further
+        self.sheet = sheet
         self._numbers = [name for name, each in question.parameters.items() if each.type is not str]
         self._texts = [name for name, each in question.parameters.items() if each.type is str]
         self._packed = struct.Struct(f"{len(deployed.schema.names)}f").pack
@@ -142,7 +145,7 @@ class Single:
         if next(iter(self.question.kind.rules(layer)), None) is not None:
             return None
         element_bytes = ELEMENT_BYTES[str(opened["dtype"])]
-        values |= analytic_features(self.question.kind, layer, values["batch_size"], element_bytes)
+        values |= analytic_features(self.question.kind, layer, values["batch_size"], element_bytes, self.sheet)
         return self._written(tape, arguments, values)
 
     def _written(self, tape: Tape, arguments: list[str], values: Mapping[str, Any]) -> Compute | None:

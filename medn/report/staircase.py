@@ -61,10 +61,12 @@ def _staircase(
     values = np.array([value for value in steps if _is_possible(kind, {**layer, parameter: int(value)})])
     if len(values) < FEWEST_VALUES:
         return None
-    columns = {name: np.full(len(values), value) for name, value in layer.items()} | {parameter: values}
-    asked = input_columns(kind, columns, InputChoice.from_config(candidate.inputs))
+    typical = _row(table, place)
+    fixed = {**layer, "device": typical.get("device", candidate.device)}
+    columns = {name: np.full(len(values), value) for name, value in fixed.items()} | {parameter: values}
+    asked = input_columns(kind, columns, InputChoice.from_config(candidate.inputs), sheets=candidate.sheets)
     # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
-    inputs = as_inputs({**_row(table, place), **asked}, table.schema)
+    inputs = as_inputs({**typical, **asked}, table.schema)
     answer = deployed_of(candidate).answer(inputs)
     near = _near(table, place, [name for name in layer if name != parameter])
     return Staircase(

@@ -160,7 +160,7 @@ def test_a_mistake_in_a_layer_is_told_by_its_path(layers: str, mistake: str) -> 
             "[torh, {name: x, backend: torch, port: 1}]",
             [
                 "devices.0: no device named 'torh'. Did you mean 'torch'? Known: onnxruntime, torch",
-                "devices.1.port: unknown key. Known: name, backend",
+                "devices.1.port: unknown key. Known: name, backend, sheet",
             ],
         ),
         (

@@ -65,7 +65,7 @@ def test_a_candidate_says_all_that_is_known(run: Path) -> None:
     assert ("test_outside" in candidate.scores) == (candidate.outside > 0)
     assert candidate.noise is not None
     assert candidate.noise["median"] < 0.05
-    assert candidate.inputs == {"inputs": ["raw", "analytic", "probes"], "drop": ["bias"]}
+    assert candidate.inputs == {"inputs": ["raw", "analytic", "hardware", "probes"], "drop": ["bias"]}
     assert candidate.constants["dtype"] == "fp32"
     assert candidate.left_out == {"failed: no such kernel": 2}
     assert candidate.trials["made"] > 1

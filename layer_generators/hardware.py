@@ -1,0 +1,93 @@
+"""How the work of a layer fits a device, told from the numbers of its data sheet: times at the peaks, tiles, waves.
+
+Plain arithmetic, like the costs of a kind: the same for numbers, for columns, and for what traces or differentiates
+formulas. A number that the sheet does not have takes only the features along that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from medn.core.sheet import Sheet
+from medn.layer_generators.kind import Column, Product
+
+OUTPUT_TILES = ((32, 32), (64, 64), (128, 64), (128, 128), (256, 128))
+"""Blocks of a product that one multiprocessor computes at a time in the common libraries."""
+
+REMAINDERS = (4, 128)
+"""What the sides of a product are divided by: the width of a vector load, and the side of a common tile."""
+
+
+def hardware_features(features: Mapping[str, Column], product: Product | None, sheet: Sheet) -> dict[str, Column]:
+    """What a data sheet adds to the analytic features of a layer; nothing where there is no sheet.
+
+    >>> sheet = {"peak_gflops": 1000, "bandwidth_gb_s": 100, "multiprocessors": 8}
+    >>> found = hardware_features({"flops": 4_000_000, "memory_bytes": 800_000}, Product(1, 64, 32, 640), sheet)
+    >>> found["peak_us"], found["compute_share"], found["tiles_64x64_waves"]
+    (8.0, 0.3333333333333333, 1.25)
+    """
+    if not sheet:
+        return {}
+    found: dict[str, Column] = dict(sheet)
+    found |= _at_the_peaks(features, sheet)
+    if product is not None:
+        found |= _sides(product)
+        for high, wide in OUTPUT_TILES:
+            found |= dict(_tiled(product, high, wide, sheet.get("multiprocessors")))
+    return found
+
+
+def hardware_remainders() -> tuple[str, ...]:
+    """The features that any size of layer has some value of: a range says nothing about them."""
+    tiles = (f"tiles_{high}x{wide}_{about}" for high, wide in OUTPUT_TILES for about in ("filled", "last_wave"))
+    return (*tiles, *(f"product_{side}_mod_{by}" for side in ("rows", "inner", "columns") for by in REMAINDERS))
+
+
+def _at_the_peaks(features: Mapping[str, Column], sheet: Sheet) -> dict[str, Column]:
+    """The microseconds that the arithmetic and the traffic take at least, and which of the two is more."""
+    found: dict[str, Column] = {}
+    flops, moved = features.get("flops"), features.get("memory_bytes")  # a kind that a table declared may say neither
+    if flops is not None and "peak_gflops" in sheet:
+        found["peak_compute_us"] = flops / (sheet["peak_gflops"] * 1e3)
+    if moved is not None and "bandwidth_gb_s" in sheet:
+        found["peak_memory_us"] = moved / (sheet["bandwidth_gb_s"] * 1e3)
+    if len(found) == 2:
+        compute, memory = found["peak_compute_us"], found["peak_memory_us"]
+        found["peak_us"] = _larger(compute, memory)
+        found["compute_share"] = compute / (compute + memory)
+    if moved is not None and "cache_mb" in sheet:
+        found["cache_fill"] = moved / (sheet["cache_mb"] * 1e6)
+    return found
+
+
+def _sides(product: Product) -> dict[str, Column]:
+    rows, inner, columns = product.rows, product.inner, product.columns
+    found: dict[str, Column] = {}
+    for name, side in (("rows", rows), ("inner", inner), ("columns", columns)):
+        found |= {f"product_{name}_mod_{by}": side % by for by in REMAINDERS}
+    larger = _larger(rows, columns)
+    return found | {
+        "product_larger_side": larger,
+        "product_smaller_side": rows + columns - larger,
+        "product_inner_share": inner / (rows * columns) ** 0.5,
+    }
+
+
+def _tiled(product: Product, high: int, wide: int, multiprocessors: Column | None) -> Iterator[tuple[str, Column]]:
+    """How full the tiles of the output are, how many there are for each multiprocessor, and how full the last wave."""
+    tiles = _divided_up(product.rows, high) * _divided_up(product.columns, wide)
+    name = f"tiles_{high}x{wide}"
+    yield f"{name}_filled", product.rows * product.columns / (tiles * (high * wide))
+    if multiprocessors is not None:
+        waves = product.pairs * tiles / multiprocessors
+        yield f"{name}_waves", waves
+        yield f"{name}_last_wave", waves / _divided_up(product.pairs * tiles, multiprocessors)
+
+
+def _divided_up(number: Column, by: Column) -> Column:
+    return -(-number // by)
+
+
+def _larger(left: Column, right: Column) -> Column:
+    """Without a branch, so that one formula traced holds for all layers."""
+    return (left >= right) * left + (left < right) * right
