@@ -58,6 +58,31 @@ def score(predicted_s: Array, measured_s: Array) -> Scores:
     )
 
 
+def best_constant(measured_s: Array) -> float:
+    """The one number with the smallest mean relative error: the median, where small values weigh more.
+
+    >>> best_constant(np.array([1.0, 2.0, 10.0]))
+    1.0
+    """
+    ordered = np.sort(measured_s)
+    weight = np.cumsum(1.0 / ordered)
+    return float(ordered[np.searchsorted(weight, weight[-1] / 2)])
+
+
+SAME_ERROR = 0.01
+"""Errors this near are the same: where all values are alike nobody can beat one number."""
+
+
+def has_learned(predicted_s: Array, measured_s: Array, constant_s: float) -> bool:
+    """Whether predictions are better than one number for everything, in the mean or at least typically.
+
+    A mean may be spoilt by few rows; who is less than half as wrong for most rows has learned something.
+    """
+    own = relative_errors(predicted_s, measured_s)
+    plain = relative_errors(np.full(len(measured_s), constant_s), measured_s)
+    return bool(own.mean() <= plain.mean() + SAME_ERROR or np.median(own) < np.median(plain) / 2)
+
+
 def _r2(predicted: Array, measured: Array) -> float:
     spread = float(((measured - measured.mean()) ** 2).sum())
     return 1.0 - float(((measured - predicted) ** 2).sum()) / spread if spread > 0 else float("nan")

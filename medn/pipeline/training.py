@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from medn.core.errors import MednError, StoreError
-from medn.core.metrics import score
+from medn.core.metrics import best_constant, has_learned, score
+from medn.core.units import percent
 from medn.core.values import content_key
 from medn.deployed.packing import pack, unpack
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate, save_candidate
@@ -37,6 +38,10 @@ SAVING_SHARE = 0.1
 """Of a search, what saving the best so far may take."""
 
 Together = Mapping[str, Fitted]
+
+
+class NothingLearned(MednError):
+    """One number for everything would predict better."""
 
 
 class NotTheSame(MednError):
@@ -198,6 +203,7 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
     """The candidate of one kind, from its fitted regressor."""
     blank, prepared = job.candidate(kind), job.tables[kind]
     try:
+        _check_learned(tuned.result[kind], prepared)
         found = judged(blank, prepared, _exported(tuned.result[kind], prepared), prepared.roofline)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, one_line(failure))
@@ -207,6 +213,17 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
         trials={"made": tuned.trials, "pruned": tuned.pruned, "failed": tuned.failed, "reasons": tuned.reasons},
         fit_seconds=tuned.fit_seconds,
     )
+
+
+def _check_learned(fitted: Fitted, prepared: Prepared) -> None:
+    """What had no time to learn is not offered: it would stand beside others as if it were one of them."""
+    held, constant_s = prepared.validation, best_constant(prepared.train.latency_s)
+    predicted_s = fitted.predict(held.inputs)
+    if has_learned(predicted_s, held.latency_s, constant_s):
+        return
+    errors = [score(each, held.latency_s).mape for each in (predicted_s, np.full(len(held), constant_s))]
+    own, plain = map(percent, errors)
+    raise NothingLearned(f"it had no time to learn: an error of {own}, one number for every layer has {plain}")
 
 
 def _exported(fitted: Fitted, prepared: Prepared) -> Form:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from medn.core.metrics import relative_errors, score
+from medn.core.metrics import best_constant, has_learned, relative_errors, score
 
 MEASURED = np.array([1.0, 2.0, 4.0, 5.0])
 
@@ -48,3 +48,22 @@ def test_one_row_has_no_correlation() -> None:
 
 def test_scores_in_json_name_the_accuracy() -> None:
     assert score(1.2 * MEASURED, MEASURED).as_json()["accuracy"] == pytest.approx(0.8)
+
+
+def test_the_best_constant_has_the_smallest_mean_relative_error() -> None:
+    measured_s = np.exp(np.random.default_rng(0).normal(size=50) * 2)
+    found = relative_errors(np.full(50, best_constant(measured_s)), measured_s).mean()
+    assert found <= min(relative_errors(np.full(50, each), measured_s).mean() for each in measured_s)
+
+
+@pytest.mark.parametrize(
+    ("predicted_s", "learned"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], True),  # the constant itself
+        ([3.0, 5.0, 20.0, 40.0], False),  # worse for every row
+        ([1.0, 2.0, 4.0, 8.0], True),
+        ([50.0, 2.0, 4.0, 8.0], True),  # one row spoils the mean
+    ],
+)
+def test_who_is_worse_than_one_number_has_learned_nothing(predicted_s: list[float], learned: bool) -> None:
+    assert has_learned(np.array(predicted_s), np.array([1.0, 2.0, 4.0, 8.0]), 1.0) is learned

@@ -101,12 +101,13 @@ def test_the_history_of_the_search_is_kept(run: Path) -> None:
     [
         ("test-broken", "RuntimeError: this family always fails"),
         ("test-lying", r"the deployed form differs by 0.01 from the fitted regressor"),
+        ("test-hasty", "it had no time to learn: an error of "),
         ("test-absent", "test-absent needs no_such_library: pip install 'medn[train]'"),
     ],
 )
 def test_a_family_that_fails_is_a_row_with_the_reason(run: Path, family: str, reason: str) -> None:
     outcome = trained(run, "median", family, kinds=["linear"])
-    assert by_place(outcome)["linear", family].reason == reason
+    assert by_place(outcome)["linear", family].reason.startswith(reason)
     assert [each.regressor for each in outcome.best()] == ["median"]
     assert {each.regressor: each.is_good for each in load_candidates(run / "candidates")} == {
         "median": True,
@@ -182,7 +183,7 @@ def test_a_damaged_candidate_is_one_sentence(tmp_path: Path, text: str) -> None:
 
 
 def test_the_same_seed_trains_the_same(write_run: WriteRun, run: Path) -> None:
-    other = write_run(run.parent / "other")
+    other = write_run(run.parent / "other", memory_bytes=None)
     first, second = (
         by_place(trained(each, "median", "roofline", seed=5))["linear", "roofline"] for each in (run, other)
     )
@@ -215,7 +216,7 @@ def test_a_killed_training_goes_on_where_it_stopped(run: Path, monkeypatch: pyte
 
 
 def test_processes_give_what_one_process_gives(write_run: WriteRun, run: Path) -> None:
-    other = write_run(run.parent / "other")
+    other = write_run(run.parent / "other", memory_bytes=None)
     one, two = (trained(each, "median", "roofline", jobs=jobs) for each, jobs in ((run, 1), (other, 2)))
     assert [each.scores for each in one.candidates] == [each.scores for each in two.candidates]
 

@@ -97,6 +97,16 @@ class Lying(Regressor):
 
 
 @regressors.register
+class Hasty(Regressor):
+    name = "test-hasty"
+    description = "ten times as long as the slowest layer, for lack of time"
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        law = PowerLaw(0, 0.0, float(np.log(10 * train.latency_s.max())))
+        return FittedLaw(law, law)
+
+
+@regressors.register
 class Absent(Regressor):
     name = "test-absent"
     description = "needs a library that does not exist"
