@@ -13,11 +13,14 @@ from medn.capture.values import CapturedModel
 from medn.model.placement import Placement
 from medn.model.prepared import predict_model
 from medn.model.unmeasured import BATCH_FACTOR
+from medn.pipeline.candidates import deployed_of
 from medn.predictor.predictor import Predictor
 
 
 def at_one_batch_size(entry: Entry) -> Entry:
-    return replace(entry, latency=replace(entry.latency, constants={**entry.latency.constants, "batch_size": 1}))
+    deployed = deployed_of(entry.latency)
+    constants = {**deployed.constants, "batch_size": 1}
+    return replace(entry, latency=replace(entry.latency, deployed=replace(deployed, constants=constants)))
 
 
 @pytest.fixture(scope="module")
