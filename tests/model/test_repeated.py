@@ -45,7 +45,8 @@ def test_a_condition_that_is_an_input_has_an_answer_for_each_value(repeated: Rep
 
 def test_only_wanted_quantities_are_computed(predictor: Predictor, repeated: Repeated) -> None:
     (entry,) = (each for each in predictor.bundle.entries if each.kind == "linear")
-    metered = Estimator(replace(entry, further={"memory_bytes": entry.latency, "energy_j": entry.latency}), predictor.device)
+    both = replace(entry, further={"memory_bytes": entry.latency, "energy_j": entry.latency})
+    metered = Estimator(both, predictor.device)
     found = Repeated(metered, repeated.rows, ("energy_j",)).under({"utilization": 0.0})
     assert list(found.further) == ["energy_j"]
 
