@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from medn.core.table import Array, Table
+from medn.network.design import SETTINGS
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.network import NetworkForm
@@ -30,6 +30,7 @@ class NetworkRegressor(Regressor):
     """A family of networks."""
 
     packages: ClassVar[tuple[str, ...]] = ("torch",)
+    fixable: ClassVar[Settings] = SETTINGS
 
     def prepare(self) -> None:
         super().prepare()
@@ -61,7 +62,7 @@ class FittedNetwork(Fitted):
 
 
 def fit_networks(
-    tables: Mapping[str, tuple[Table, Table]], settings: Settings, effort: Effort, checkpoint: Path | None = None
+    tables: Mapping[str, tuple[Table, Table]], settings: Settings, effort: Effort
 ) -> dict[str, FittedNetwork]:
     """One network for the tables of some kinds, each to learn from and to stop by. The blocks are shared by all."""
     import torch
@@ -85,7 +86,6 @@ def fit_networks(
         threads=effort.threads,
         seconds_left=lambda: effort.seconds_left,
         report=effort.report,
-        checkpoint=checkpoint,
     )
     fitted = {}
     for kind, (table, _) in tables.items():

@@ -69,6 +69,8 @@ class Regressor(ABC):
     """What must be importable to train it."""
     defaults: ClassVar[Settings] = {}
     """Good settings to start the search from."""
+    fixable: ClassVar[Settings] = {}
+    """Further settings, with their defaults: they are not searched, but a training can fix them."""
     shares_kinds: ClassVar[bool] = False
     """Whether it is fitted once for all kinds of a device, by `fit_together`."""
     share: ClassVar[float] = 1.0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time as clock
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.progress import LINE_EVERY_S
 from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
 from medn.core.errors import MednError, UsageError
@@ -23,14 +26,21 @@ if TYPE_CHECKING:
     from medn.pipeline.train import Plan, TrainOutcome
 
 TimeOption = Annotated[
-    float,
-    typer.Option("--time", metavar="TIME", parser=seconds_option, help="How long: 90s, 10m, 2h; goes on when rerun."),
+    float | None,
+    typer.Option(
+        "--time", metavar="TIME", parser=seconds_option, help="How long: 90s, 10m, 2h (5m); goes on when rerun."
+    ),
 ]
 KindsOption = Annotated[str, typer.Option("--kinds", metavar="A,B", help="Layer kinds; all that are measured.")]
 RegressorsOption = Annotated[str, typer.Option("--regressors", metavar="A,B", help="Families; all there are.")]
 PoolOption = Annotated[
     bool, typer.Option("--pool", help="One regressor per kind for all devices, the device among its inputs.")
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FAMILY.NAME=VALUE", help="Fix a setting instead of searching it; may be repeated."),
+]
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="These options and `settings` in a YAML file.")]
 SplitOption = Annotated[
     str, typer.Option("--split", help="random, range:COLUMN:VALUE (test above it) or device:NAME (test on it).")
 ]
@@ -38,13 +48,17 @@ SplitOption = Annotated[
 
 def train(
     run: RunArgument,
-    time: TimeOption = 300.0,
+    time: TimeOption = None,
     kinds: KindsOption = "",
     regressors: RegressorsOption = "",
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes, one thread each.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed splits and learns alike.")] = 0,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes, one thread each (1).")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="The same seed splits and learns alike (0).")
+    ] = None,
     split: SplitOption = "random",
     pool: PoolOption = False,
+    settings: SetOption = None,
+    config: ConfigOption = None,
     without_unstable: Annotated[
         bool, typer.Option("--without-unstable", help="Leave out points that do not repeat well.")
     ] = False,
@@ -63,22 +77,27 @@ def train(
       medn train runs/quickstart --time 60
       medn train runs/laptop --time 30m --jobs 4
       medn train runs/laptop --kinds conv2d,linear --regressors lightgbm,roofline
+      medn train runs/laptop --set medn.memory=off --set lightgbm.max_bin=255
       medn train runs/laptop --split range:flops:1e9
       medn train runs/gpus --pool
     """
     from medn.pipeline.train import candidates_root, train_run
+    from medn.pipeline.train_config import TrainConfig, both, parse_settings, read_train_config
 
-    chosen = split_option(split, pool)
+    file = read_train_config(config) if config else TrainConfig()
+    fixed = both(file.settings, parse_settings(settings or []))
+    chosen, processes = split_option(split, pool), jobs or file.jobs
     need_libraries()
     with TrainProgress() as progress:
         outcome = train_run(
             run,
-            seconds=time,
-            kinds=names_option(kinds, "--kinds"),
-            families=names_option(regressors, "--regressors"),
-            jobs=jobs,
-            seed=seed,
+            seconds=time or file.time_s,
+            kinds=names_option(kinds, "--kinds") or file.kinds,
+            families=names_option(regressors, "--regressors") or file.regressors,
+            jobs=processes,
+            seed=file.seed if seed is None else seed,
             split=chosen,
+            settings=fixed,
             without_unstable=without_unstable,
             retry_failed=retry_failed,
             on_progress=progress.on_progress,
@@ -93,7 +112,7 @@ def train(
         _write_failures(outcome)
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
-        f"{duration_words(outcome.elapsed_s)}{_loading_words(outcome, jobs)}, in {candidates_root(run, chosen)}"
+        f"{duration_words(outcome.elapsed_s)}{_loading_words(outcome, processes)}, in {candidates_root(run, chosen)}"
     )
     if not outcome.best():
         raise MednError("no regressor could be trained; the reasons are above")
@@ -183,6 +202,7 @@ class TrainProgress:
         self._candidates: list[Candidate] = []
         self._live: Live | None = None
         self._done = self._waiting = ""
+        self._next_line = clock.monotonic() + LINE_EVERY_S
 
     def __enter__(self) -> TrainProgress:
         if sys.stderr.isatty():
@@ -208,9 +228,12 @@ class TrainProgress:
         say(f"{what}; with a second for each fit, beside loading libraries, up to {least} (asked for: {asked})")
 
     def on_wait(self, seconds_left: float, fitted: Sequence[str]) -> None:
+        self._waiting = f"about {duration_words(seconds_left)} left; {'; '.join(fitted)}"
         if self._live:
-            self._waiting = f"about {duration_words(seconds_left)} left; {'; '.join(fitted)}"
             self._live.update(self._table(), refresh=True)
+        elif clock.monotonic() >= self._next_line:
+            self._next_line = clock.monotonic() + LINE_EVERY_S
+            say(self._waiting)
 
     def on_progress(self, done: int, planned: int, candidates: Sequence[Candidate]) -> None:
         self._candidates += candidates

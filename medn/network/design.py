@@ -55,6 +55,14 @@ class Schedule:
 
 DEFAULTS: Mapping[str, Any] = {**asdict(Design()), **asdict(Schedule())}
 
+TASK_NAMES = ("efficiency", "memory", "energy", "quantiles", "tail", "reconstruction")
+
+SETTINGS: Mapping[str, Any] = {
+    **{name: value for name, value in DEFAULTS.items() if name != "tasks"},
+    **{task: task in DEFAULTS["tasks"] for task in TASK_NAMES},
+}
+"""All that can be set by a name of its own; every task is switched on or off."""
+
 Value = TypeVar("Value", Design, Schedule)
 
 
@@ -65,9 +73,12 @@ def from_settings(settings: Mapping[str, Any]) -> tuple[Design, Schedule]:
     64
     """
     for name in settings:
-        if name not in DEFAULTS:
-            raise UsageError(unknown("network setting", name, DEFAULTS))
-    return _pick(Design, settings), _pick(Schedule, settings)
+        if name not in DEFAULTS and name not in TASK_NAMES:
+            raise UsageError(unknown("network setting", name, {*DEFAULTS, *TASK_NAMES}))
+    tasks = dict.fromkeys(settings.get("tasks", DEFAULTS["tasks"]), True)
+    tasks |= {task: settings[task] for task in TASK_NAMES if task in settings}
+    chosen = {**settings, "tasks": tuple(task for task, is_on in tasks.items() if is_on)}
+    return _pick(Design, chosen), _pick(Schedule, chosen)
 
 
 def _pick(owner: type[Value], settings: Mapping[str, Any]) -> Value:

@@ -6,19 +6,16 @@ time suffices for the whole plan, the same seed gives the same network. A round 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from medn.core.table import Array
-from medn.network.checkpoint import load_checkpoint, save_checkpoint
 from medn.network.design import Schedule
 from medn.network.modules import LATENCY, Network
 from medn.network.tasks import TASKS, absolute, relative
@@ -64,7 +61,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Where a training stands; with the weights, all that going on from a checkpoint needs."""
+    """Where a training stands."""
 
     round: int = 0
     rounds: int = 0
@@ -83,11 +80,10 @@ def train(
     threads: int,
     seconds_left: Callable[[], float],
     report: Callable[[int, float], None],
-    checkpoint: Path | None = None,
 ) -> dict[str, Best]:
     """The best weights of each kind's path, as `Network.path` names them. The network itself is left as it ends up."""
     with torch_threads(threads):
-        return _Training(network, examples, schedule, seed, seconds_left, report, checkpoint).run()
+        return _Training(network, examples, schedule, seed, seconds_left, report).run()
 
 
 @contextmanager
@@ -116,10 +112,9 @@ class _Training:
         seed: int,
         seconds_left: Callable[[], float],
         report: Callable[[int, float], None],
-        checkpoint: Path | None,
     ) -> None:
         self.network, self.examples, self.schedule, self.seed = network, examples, schedule, seed
-        self.seconds_left, self.report, self.checkpoint = seconds_left, report, checkpoint
+        self.seconds_left, self.report = seconds_left, report
         rows = sum(len(one.encoded) for one in examples.values())
         self.batch_rows = schedule.batch_rows(rows)
         steps = sum(math.ceil(len(one.encoded) / self.batch_rows) for one in examples.values())
@@ -134,16 +129,12 @@ class _Training:
         )
 
     def run(self) -> dict[str, Best]:
-        self._go_on()
         while not self._is_over():
             before = self.seconds_left()
             self._round()
             self._validate()
             self._plan(before - self.seconds_left())
-            self._save()
             self.report(self.progress.round, float(np.mean([best.error for best in self.best.values()])))
-        if self.checkpoint:
-            self.checkpoint.unlink(missing_ok=True)
         return self.best
 
     def _is_over(self) -> bool:
@@ -240,50 +231,6 @@ class _Training:
                 self.progress.last_gain = self.progress.round
                 best.error = error
                 best.weights = {name: values.detach().clone() for name, values in path.state_dict().items()}
-
-    def _save(self) -> None:
-        if self.checkpoint:
-            best = {kind: one.error for kind, one in self.best.items()}
-            facts = {"run": self._fingerprint(), "progress": asdict(self.progress), "best": best}
-            save_checkpoint(self.checkpoint, self._tensors(), facts)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Every tensor of this training by name, to be saved."""
-        tensors = {f"average/{place}": values for place, values in enumerate(self.average)}
-        for place, parameter in enumerate(self.parameters):
-            tensors[f"current/{place}"] = parameter
-            state = self.optimizer.state[parameter]
-            tensors |= {f"optimizer/{place}/{name}": values for name, values in state.items()}
-        for kind, best in self.best.items():
-            tensors |= {f"best/{kind}/{name}": values for name, values in best.weights.items()}
-        return tensors
-
-    def _go_on(self) -> None:
-        """Take over what a checkpoint of the same training holds."""
-        found = load_checkpoint(self.checkpoint) if self.checkpoint else None
-        if found is None or found[1]["run"] != self._fingerprint():
-            return
-        tensors, facts = found
-        self.progress = Progress(**facts["progress"])
-        self._set_parameters([tensors[f"current/{place}"] for place in range(len(self.parameters))])
-        self.average = [tensors[f"average/{place}"] for place in range(len(self.parameters))]
-        for place, parameter in enumerate(self.parameters):
-            self.optimizer.state[parameter] = _below(tensors, f"optimizer/{place}/")
-        for kind, error in facts["best"].items():
-            self.best[kind] = Best(error, _below(tensors, f"best/{kind}/"))
-
-    def _fingerprint(self) -> str:
-        """Tells a training of other data, another design or another seed apart."""
-        data = {
-            kind: (tuple(one.encoded.shape), float(one.encoded.sum()), float(one.targets[LATENCY].sum()))
-            for kind, one in self.examples.items()
-        }
-        shapes = [(name, tuple(parameter.shape)) for name, parameter in self.network.named_parameters()]
-        return hashlib.sha256(repr((self.schedule, self.seed, data, shapes)).encode()).hexdigest()
-
-
-def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): values for name, values in tensors.items() if name.startswith(prefix)}
 
 
 def one_cycle(done: float) -> float:

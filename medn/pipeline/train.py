@@ -19,6 +19,7 @@ from medn.pipeline.inputs import remainders
 from medn.pipeline.judging import Prepared
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
+from medn.pipeline.train_config import FamilySettings
 from medn.pipeline.training import Job, with_roofline
 from medn.pipeline.tuning import one_line
 from medn.regressors.regressor import regressors
@@ -127,6 +128,7 @@ def train_run(
     split: Split | None = None,
     without_unstable: bool = False,
     retry_failed: bool = False,
+    settings: FamilySettings | None = None,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
     on_wait: OnWait | None = None,
@@ -136,6 +138,7 @@ def train_run(
     began = clock()
     split = split or Split()
     chosen = [regressors[name].name for name in families] or list(regressors)
+    fixed = settings or {}
     source = read_source(folder)
     wrong = [unknown("measured layer kind", kind, source.rows) for kind in kinds if kind not in source.rows]
     if wrong:
@@ -145,12 +148,12 @@ def train_run(
         prepared, refused = prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)
         if not prepared:
             raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
-        planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source)
+        planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source, fixed)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
         waiting = _with_rooflines([job for index, job in enumerate(planned) if index not in kept], seed)
         further = [
             job
-            for job in _further_jobs(prepared, run.path, split, seed, seconds, source)
+            for job in _further_jobs(prepared, run.path, split, seed, seconds, source, fixed)
             if not _finished(job, retry_failed)
         ]
         plan = Plan(waiting, further, jobs, seconds)
@@ -209,10 +212,11 @@ def _jobs(
     seed: int,
     seconds: float,
     source: Source,
+    fixed: FamilySettings,
 ) -> list[Job]:
     """Everything to be trained, the quick families first so that every kind has something early."""
     found = [
-        Job(root, device, name, group, str(split), seed, seconds, 0.0, source.target)
+        Job(root, device, name, group, str(split), seed, seconds, 0.0, source.target, fixed.get(name, {}))
         for device, tables in prepared.items()
         for name in families
         for group in ([tables] if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
@@ -227,11 +231,17 @@ def _with_rooflines(jobs: Sequence[Job], seed: int) -> list[Job]:
 
 
 def _further_jobs(
-    prepared: dict[str, dict[str, Prepared]], run: Path, split: Split, seed: int, seconds: float, source: Source
+    prepared: dict[str, dict[str, Prepared]],
+    run: Path,
+    split: Split,
+    seed: int,
+    seconds: float,
+    source: Source,
+    fixed: FamilySettings,
 ) -> list[Job]:
     """What memory and energy are learned by; only from the split that the product is made of."""
     families = [name for name in regressors if regressors[name].learns_further]
-    jobs = _jobs(prepared, families, run, split, seed, seconds, source) if split.is_product else []
+    jobs = _jobs(prepared, families, run, split, seed, seconds, source, fixed) if split.is_product else []
     return [further for job in jobs for further in further_jobs(job, run)]
 
 

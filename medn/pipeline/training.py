@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,8 @@ class Job:
     seconds: float
     """Of this job."""
     target: Mapping[str, object]
+    settings: Settings = field(default_factory=dict)
+    """Fixed by the user and not searched."""
 
     @property
     def share(self) -> float:
@@ -79,7 +81,8 @@ class Job:
     @property
     def key(self) -> str:
         tables = {kind: prepared.source.key for kind, prepared in self.tables.items()}
-        return content_key([self.device, self.regressor, tables, self.split, self.seed])
+        fixed = [dict(self.settings)] if self.settings else []
+        return content_key([self.device, self.regressor, tables, self.split, self.seed, *fixed])
 
     def candidate(self, kind: str, reason: str = "") -> Candidate:
         """What is known before anything is learned."""
@@ -184,7 +187,17 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         next_save = ended + (ended - began) / SAVING_SHARE
 
     seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
-    return tune(regressor, fit, judge, journal=job.journal, seconds=seconds, seed=job.seed, watch=watch, on_better=save)
+    return tune(
+        regressor,
+        fit,
+        judge,
+        journal=job.journal,
+        seconds=seconds,
+        seed=job.seed,
+        fixed=job.settings,
+        watch=watch,
+        on_better=save,
+    )
 
 
 def _extrapolation(

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -70,22 +70,25 @@ def tune(
     seconds: float,
     seed: int = 0,
     threads: int = 1,
+    fixed: Settings | None = None,
     most_trials: int = MOST_TRIALS,
     watch: Watch = unwatched,
     on_better: Callable[[Tuned[Result]], None] | None = None,
 ) -> Tuned[Result]:
     """Search the settings of a regressor; `judge` gives the validation error of what `fit` made.
 
-    A family without settings is fitted once. What the journal holds already counts. `on_better` is told whenever a
-    trial of a search is the best so far.
+    A family without settings is fitted once, and so is one whose settings are all `fixed`. What the journal holds
+    already counts. `on_better` is told whenever a trial of a search is the best so far.
     """
+    fixed = fixed or {}
     if regressor.is_tunable:
         deadline = time.monotonic() + seconds
-        search = _Search(regressor, fit, judge, seed, threads, deadline, seconds, journal, watch, on_better)
+        search = _Search(regressor, fit, judge, seed, threads, fixed, deadline, seconds, journal, watch, on_better)
         return search.run(most_trials)
     began = time.monotonic()
-    result = fit(regressor.defaults, Effort(seconds, seed, threads, lambda step, error: watch(1, error)))
-    return Tuned(regressor.defaults, _checked(judge(result)), result, time.monotonic() - began)
+    settings = {**regressor.defaults, **fixed}
+    result = fit(settings, Effort(seconds, seed, threads, lambda step, error: watch(1, error)))
+    return Tuned(settings, _checked(judge(result)), result, time.monotonic() - began)
 
 
 def open_journal(path: Path) -> optuna.Study:
@@ -103,6 +106,29 @@ def open_journal(path: Path) -> optuna.Study:
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # left by a process that was killed
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     return optuna.create_study(storage=storage, study_name=STUDY, load_if_exists=True, direction="minimize")
+
+
+class _Partly:
+    """A trial that draws only what is not fixed."""
+
+    def __init__(self, trial: Any, fixed: Settings) -> None:
+        self.trial = trial
+        self.fixed = fixed
+
+    def suggest_float(self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False) -> Any:
+        return self.fixed[name] if name in self.fixed else self.trial.suggest_float(name, low, high, step=step, log=log)
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> Any:
+        return self.fixed[name] if name in self.fixed else self.trial.suggest_int(name, low, high, step=step, log=log)
+
+    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        return self.fixed[name] if name in self.fixed else self.trial.suggest_categorical(name, choices)
+
+
+def suggested(regressor: Regressor, trial: Any, fixed: Settings) -> Settings:
+    """The settings of a trial, with those that are fixed as they are."""
+    partly: Any = _Partly(trial, fixed)
+    return {**regressor.suggest(partly if fixed else trial), **fixed}
 
 
 def _tried_file(journal: Path) -> Path:
@@ -155,6 +181,7 @@ class _Search(Generic[Result]):
     judge: Callable[[Result], float]
     seed: int
     threads: int
+    fixed: Settings
     deadline: float
     seconds: float
     journal: Path
@@ -168,7 +195,8 @@ class _Search(Generic[Result]):
         best: tuple[float, Result, float] | None = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            study.enqueue_trial(dict(self.regressor.defaults), skip_if_exists=True)
+            free = {name: value for name, value in self.regressor.defaults.items() if name not in self.fixed}
+            study.enqueue_trial(free, skip_if_exists=True)
             while self._worth_another(study, most_trials):
                 trial = study.ask()
                 found = self._try(study, trial)
@@ -208,6 +236,8 @@ class _Search(Generic[Result]):
         left = self.deadline - time.monotonic()
         if not ended:
             return not trials or (left > 0 and len(trials) < most_trials)
+        if not ended[0].params:  # everything is fixed, there is nothing to search
+            return False
         usual = statistics.median(trial.duration.total_seconds() for trial in ended if trial.duration)
         return len(trials) < most_trials and left > usual / 2
 
@@ -222,7 +252,7 @@ class _Search(Generic[Result]):
 
         began = time.monotonic()
         try:
-            settings = self.regressor.suggest(trial)
+            settings = suggested(self.regressor, trial, self.fixed)
             trial.set_user_attr("settings", dict(settings))
             self._note(trial, settings)
             effort = Effort(self._trial_seconds(), self.seed, self.threads, _reporter(trial, self.watch))

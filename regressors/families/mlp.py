@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.table import Table
+from medn.network.design import SETTINGS
 from medn.regressors.networks import NetworkRegressor, fit_networks
 from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 class Perceptron(NetworkRegressor):
     name = "mlp"
     description = "plain multilayer perceptron on log-scaled inputs"
+    fixable = {name: SETTINGS[name] for name in ("hidden", "epochs", "patience", "parameter_limit")}
     defaults = {"width": 128, "blocks": 2, "learning_rate": 5e-3, "weight_decay": 0.1}
 
     def suggest(self, trial: optuna.Trial) -> Settings:

@@ -64,6 +64,29 @@ def test_what_cannot_be_done_is_one_sentence(
     assert err.count("\n") == 1
 
 
+def test_settings_come_from_a_config_and_the_command_line_goes_before_it(
+    run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "training.yaml"
+    config.write_text("time: 1\nregressors: [test-law, median]\nsettings:\n  test-law: {slope: 0.7}\n")
+    assert medn(["train", run, "--config", str(config), "--set", "test-law.slope=0.9", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["candidates"]
+    assert {each["regressor"]: each["settings"] for each in found} == {"median": {}, "test-law": {"slope": 0.9}}
+
+
+def test_wrong_settings_are_told_before_anything_is_trained(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert medn(["train", run, "--set", "medn.memroy=off", "--set", "mend.memory=off"]) == 2
+    err = capsys.readouterr().err
+    assert "2 mistakes" in err
+    assert "Did you mean 'memory'?" in err
+    assert "Did you mean 'medn'?" in err
+
+
+def test_too_little_time_is_said_beforehand(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert medn(["train", run, "--time", "1", "--regressors", "median,nearest,test-broken"]) == 0
+    assert "regressors: 3, layer kinds: 1; with a second for each fit" in capsys.readouterr().err
+
+
 def test_a_run_that_is_not_there_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert medn(["train", str(tmp_path / "nothing")]) == 1
     assert "no run named 'nothing'" in capsys.readouterr().err

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +12,8 @@ import pytest
 from medn.core.errors import UsageError
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
+from medn.network.design import TASK_NAMES, from_settings
+from medn.network.tasks import TASKS
 from medn.regressors.form import restore
 from medn.regressors.networks import FittedNetwork, fit_networks
 from medn.regressors.regressor import Effort, regressors
@@ -57,9 +56,9 @@ Fit = Callable[..., FittedNetwork]
 
 @pytest.fixture
 def fit(train: Table, validation: Table) -> Fit:
-    def fit(seed: int = 0, seconds: float = 60.0, checkpoint: Path | None = None, **settings: object) -> FittedNetwork:
+    def fit(seed: int = 0, seconds: float = 60.0, **settings: object) -> FittedNetwork:
         effort = Effort(seconds=seconds, seed=seed)
-        return fit_networks({"kind": (train, validation)}, {**SMALL, **settings}, effort, checkpoint)["kind"]
+        return fit_networks({"kind": (train, validation)}, {**SMALL, **settings}, effort)["kind"]
 
     return fit
 
@@ -83,6 +82,12 @@ def test_every_task_is_learned_beside_the_latency(fit: Fit, held_out: Table) -> 
 def test_an_unknown_task_is_named(fit: Fit) -> None:
     with pytest.raises(UsageError, match=r"no task named 'memroy'\. Did you mean 'memory'"):
         fit(tasks=("memroy",))
+
+
+def test_tasks_can_be_switched_by_their_names() -> None:
+    assert set(TASK_NAMES) == set(TASKS)
+    assert from_settings({"memory": False, "tail": True})[0].tasks == ("efficiency", "tail")
+    assert from_settings({"tasks": (), "energy": True})[0].tasks == ("energy",)
 
 
 def test_an_unknown_setting_is_named(fit: Fit) -> None:
@@ -123,70 +128,6 @@ def test_reports_are_the_lowest_error_so_far(train: Table, validation: Table) ->
     fit_networks({"kind": (train, validation)}, {**SMALL, "epochs": 3}, effort)
     assert [step for step, _ in reports] == list(range(1, len(reports) + 1))
     assert [error for _, error in reports] == sorted((error for _, error in reports), reverse=True)
-
-
-class Stopped(Exception):
-    pass
-
-
-def test_a_stopped_training_goes_on_to_the_same_network(
-    fit: Fit, train: Table, validation: Table, held_out: Table, tmp_path: Path
-) -> None:
-    def stop(step: int, error: float) -> None:
-        if step == 2:
-            raise Stopped
-
-    path = tmp_path / "training.safetensors"
-    with pytest.raises(Stopped):
-        fit_networks({"kind": (train, validation)}, {**SMALL, "epochs": 2}, Effort(60.0, report=stop), path)
-    assert path.exists()
-    resumed = fit(checkpoint=path, epochs=2)
-    assert np.array_equal(resumed.predict(held_out.inputs), fit(epochs=2).predict(held_out.inputs))
-    assert not path.exists()
-
-
-def test_a_checkpoint_of_another_training_is_not_used(
-    fit: Fit, train: Table, validation: Table, tmp_path: Path
-) -> None:
-    def stop(step: int, error: float) -> None:
-        raise Stopped
-
-    path = tmp_path / "training.safetensors"
-    effort = Effort(60.0, seed=1, report=stop)
-    with pytest.raises(Stopped):
-        fit_networks({"kind": (train, validation)}, {**SMALL, "epochs": 2}, effort, path)
-    with_checkpoint, without = fit(checkpoint=path, epochs=2), fit(epochs=2)
-    assert np.array_equal(with_checkpoint.predict(train.inputs), without.predict(train.inputs))
-
-
-def test_a_file_that_is_no_checkpoint_is_refused(fit: Fit, tmp_path: Path) -> None:
-    path = tmp_path / "training.safetensors"
-    path.write_bytes(b"something else")
-    with pytest.raises(UsageError, match="not a checkpoint"):
-        fit(checkpoint=path)
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_network_training import SMALL, make_table
-from medn.regressors.networks import fit_networks
-from medn.regressors.regressor import Effort
-def die(step, error):
-    if step == 2:
-        os.kill(os.getpid(), 9)
-tables = {"kind": (make_table(600, 0), make_table(150, 1))}
-fit_networks(tables, {**SMALL, "epochs": 2}, Effort(60.0, report=die), Path(sys.argv[1]))
-"""
-
-
-def test_a_killed_training_goes_on_in_another_process(fit: Fit, held_out: Table, tmp_path: Path) -> None:
-    path = tmp_path / "training.safetensors"
-    command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parent)]
-    assert subprocess.run(command, timeout=120).returncode == -9
-    resumed = fit(checkpoint=path, epochs=2)
-    assert np.array_equal(resumed.predict(held_out.inputs), fit(epochs=2).predict(held_out.inputs))
 
 
 def test_kinds_with_other_columns_share_an_encoder(held_out: Table) -> None:
