@@ -63,7 +63,7 @@ class Nodes:
     @cached_property
     def right_place(self) -> NDArray[np.intp]:
         """The place of the right child, or the own place of a leaf."""
-        return np.where(self.is_leaf, np.arange(len(self.feature)), self.roots[self.tree] + self.right)
+        return np.where(self.is_leaf, np.arange(len(self.feature)), self.roots[self.tree] + self.right.astype(np.intp))
 
     @cached_property
     def leaf(self) -> NDArray[np.intp]:
@@ -72,12 +72,43 @@ class Nodes:
         return np.asarray(before - before[self.roots][self.tree])
 
     @cached_property
-    def leaf_end(self) -> NDArray[np.intp]:
-        """The leaf behind the last one below each node, which is reached by always going right."""
+    def last(self) -> NDArray[np.intp]:
+        """The place of the last leaf below each node, which is reached by always going right."""
         last = self.right_place
         while not np.array_equal(further := last[last], last):
             last = further
-        return np.asarray(self.leaf[last] + 1)
+        return last
+
+    @cached_property
+    def leaf_end(self) -> NDArray[np.intp]:
+        """The leaf behind the last one below each node."""
+        return np.asarray(self.leaf[self.last] + 1)
+
+    @cached_property
+    def levels(self) -> int:
+        """How deep the deepest leaf lies: a node is as deep as there are branches it stands below."""
+        branches = np.flatnonzero(~self.is_leaf)
+        change = np.zeros(len(self.feature) + 1, dtype=np.int64)
+        np.add.at(change, branches + 1, 1)
+        np.add.at(change, self.last[branches] + 1, -1)
+        return 1 + int(np.cumsum(change).max())
+
+    def check(self) -> None:
+        """That a left child follows its parent, a right child follows all that is below the left one, and nothing else.
+
+        Raises a ValueError: other nodes would be walked in circles, or belong to two trees.
+        """
+        places = np.arange(len(self.feature))
+        end = np.append(self.roots[1:], len(self.feature))[self.tree]
+        right = self.roots[self.tree] + self.right.astype(np.int64)
+        if not (self.is_leaf | ((right > places + 1) & (right < end))).all():
+            raise ValueError("the branches of its trees lead astray")
+        branches = np.flatnonzero(~self.is_leaf)
+        below_left = self.last[branches + 1] + 1
+        if not np.array_equal(below_left, right[branches]) or not np.array_equal(
+            self.last[self.roots] + 1, end[self.roots]
+        ):
+            raise ValueError("the branches of its trees lead astray")
 
     @cached_property
     def leaves(self) -> NDArray[np.intp]:

@@ -12,6 +12,9 @@ from medn.core.table import Array
 ROWS_AT_ONCE = 256
 """So many queries at once keep their distances to a few thousand points in the cache."""
 
+NUMBERS_AT_ONCE = 1 << 22
+"""Distances that are held in memory together, however many points there are."""
+
 
 class Points:
     """Points saved as float32 and computed with as float64.
@@ -28,8 +31,9 @@ class Points:
     def map(self, queries: Array, function: Callable[[Array], Array]) -> Array:
         """What the function makes of the squared distances, one number per query."""
         result = np.empty(len(queries))
-        for start in range(0, len(queries), ROWS_AT_ONCE):
-            block = slice(start, start + ROWS_AT_ONCE)
+        step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // max(1, len(self.saved))))
+        for start in range(0, len(queries), step):
+            block = slice(start, start + step)
             result[block] = function(self._squared(queries[block]))
         return result
 

@@ -14,9 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import check_array
 from medn.core.table import Array, Schema
+from medn.core.text import shown
 
 PREFIX = "encoding_"
+
+MOST_COLUMNS = 16_384
+SMALLEST = 1e-37
+"""Of the numbers that single precision holds in full."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +115,21 @@ class Encoding:
         """The same in single precision, for inputs in single precision: three times as fast for many rows."""
         fields = ("unit", "centre", "factor", "code")
         return replace(self, **{field: getattr(self, field).astype(np.float32) for field in fields})
+
+    def check(self, width: int) -> None:
+        """That it takes rows of so many inputs; numbers keep to what single precision holds."""
+        numbers, categories = len(self.numeric), len(self.code)
+        if len(self.names) != numbers + categories or len(self.names) > MOST_COLUMNS:
+            raise ValueError(f"an encoding names {len(self.names)} columns and makes {numbers + categories}")
+        for name in self.names:
+            if not isinstance(name, str):
+                raise ValueError(f"the columns of an encoding must have names (got {shown(name)})")
+        check_array("the columns of an encoding", self.numeric, (numbers,), "i", 0, width - 1)
+        check_array("the categories of an encoding", self.categorical, (categories,), "i", 0, width - 1)
+        check_array("the codes of an encoding", self.code, (categories,))
+        check_array("the units of an encoding", self.unit, (min(len(self.unit), numbers),), "f", SMALLEST, 1 / SMALLEST)
+        check_array("the centres of an encoding", self.centre, (numbers,), "f", -1 / SMALLEST, 1 / SMALLEST)
+        check_array("the factors of an encoding", self.factor, (numbers,), "f", -1 / SMALLEST, 1 / SMALLEST)
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -29,6 +29,11 @@ class Parts:
     inner: tuple[Parts, ...] = ()
 
     @property
+    def levels(self) -> int:
+        """How deep forms stand inside forms."""
+        return 1 + max((part.levels for part in self.inner), default=0)
+
+    @property
     def size_bytes(self) -> int:
         own = sum(array.nbytes for array in self.arrays.values()) + len(repr(dict(self.facts)))
         return own + sum(part.size_bytes for part in self.inner)
@@ -51,6 +56,15 @@ class Form(ABC):
         """How the logarithm of seconds changes with each input, in the shape of the inputs."""
         raise UsageError(f"a form of the sort {self.form!r} has no gradient; networks and rooflines have one")
 
+    def check(self, width: int) -> None:
+        """That it can be evaluated for any row of so many inputs. Raises a ValueError that says why not.
+
+        A form that holds arrays knows better than this what they must be like.
+        """
+        found = self.log_latency(np.ones((1, width)))
+        if found.shape != (1,) or not np.isfinite(found).all():
+            raise ValueError("its form does not give one number for one layer")
+
     @abstractmethod
     def parts(self) -> Parts:
         """What this form is made of."""
@@ -65,6 +79,8 @@ class Form(ABC):
         return np.exp(self.log_latency(inputs))
 
 
+MOST_LEVELS = 8
+
 _forms: dict[str, type[Form]] = {}
 
 
@@ -73,10 +89,15 @@ def register_form(form_class: type[Form]) -> type[Form]:
     return form_class
 
 
-def restore(parts: Parts) -> Form:
-    """Rebuild a form from its parts."""
+def restore(parts: Parts, width: int | None = None) -> Form:
+    """Rebuild a form from its parts, and check that it takes so many inputs: a file may hold anything."""
+    if parts.levels > MOST_LEVELS:
+        raise ValueError(f"forms inside forms must be at most {MOST_LEVELS} levels deep")
     if parts.form not in _forms:
         import_modules("medn.regressors.forms")
     if parts.form not in _forms:
         raise UsageError(unknown("deployed form", parts.form, _forms))
-    return _forms[parts.form].from_parts(parts)
+    form = _forms[parts.form].from_parts(parts)
+    if width is not None:
+        form.check(width)
+    return form

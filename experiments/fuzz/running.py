@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
+import resource
+import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import NoReturn
 
 
 class Draw:
@@ -61,3 +66,52 @@ def run(once: Callable[[bytes], None], seconds: float) -> None:
         once(generator.randbytes(generator.randint(0, 256)))
         tried += 1
     print(f"{tried} inputs without atheris, drawn at random: each was answered or refused in one sentence")
+
+
+STUCK_S = 20
+"""An input that takes longer hangs."""
+
+
+def isolated(once: Callable[[bytes], None], count: int, seed: int) -> list[tuple[int, str]]:
+    """Try so many random inputs in child processes; whatever raises, crashes or hangs, with the number of its input."""
+    found: list[tuple[int, str]] = []
+    following = 0
+    while following < count:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _try_all(once, range(following, count), seed, writing)
+        os.close(writing)
+        with os.fdopen(reading) as lines:
+            last = following
+            for line in lines:
+                number, _, what = line.rstrip("\n").partition(" ")
+                last = int(number)
+                found += [(last, what)] if what else []
+        _, status = os.waitpid(child, 0)
+        if status:
+            found.append((last, f"the process ended with {os.waitstatus_to_exitcode(status)}"))
+        following = last + 1
+    return found
+
+
+def _try_all(once: Callable[[bytes], None], numbers: range, seed: int, writing: int) -> NoReturn:
+    """In the child: say the number of each input before it is tried, and what it raised after."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    for number in numbers:
+        os.write(writing, f"{number}\n".encode())
+        signal.alarm(STUCK_S)
+        try:
+            once(random.Random(f"{seed} {number}").randbytes(256))
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            os.write(writing, f"{number} {said} ({where.filename}:{where.lineno})\n".encode())
+        signal.alarm(0)
+    os._exit(0)
+
+
+MOST_BYTES = 6 << 30
+"""Of memory, counted as addresses: what asks for more fails instead of taking the machine with it."""

@@ -9,16 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from medn.core.errors import StoreError, UsageError
+from medn.core.text import printable, shortened, shown
 
 MANIFEST = "manifest.json"
 FORMAT = "medn bundle"
+END_SIGNATURE, END_BYTES = b"PK\x05\x06", 22
+LOCATOR_SIGNATURE, LOCATOR_BYTES = b"PK\x06\x07", 20
+"""How a zip ends: with a record of its list of parts, before which archives of gigabytes have another."""
+LONGEST_LISTED = 512
+"""Bytes of a part in that list, its name included."""
 LONGEST_AGO = (1980, 1, 1, 0, 0, 0)
 """The time of every part: equal content makes equal files."""
 
@@ -34,7 +42,9 @@ class Limits:
     """What a bundle may hold at most."""
 
     total_bytes: int = 512 << 20
-    manifest_bytes: int = 32 << 20
+    manifest_bytes: int = 8 << 20
+    manifest_containers: int = 400_000
+    """Lists and objects. Each takes some twenty times as much memory as in the file."""
     parts: int = 4096
 
 
@@ -60,28 +70,55 @@ def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, b
 def read_archive(path: Path, limits: Limits = LIMITS) -> tuple[Json, dict[str, bytes]]:
     """The manifest and every part that it names, each checked against it."""
     try:
-        size = path.stat().st_size
-        if size > limits.total_bytes:
-            raise BadBundle(f"{path} has {size:,} bytes, more than the {limits.total_bytes:,} that a bundle may have")
-        with zipfile.ZipFile(path) as archive:
-            return _read(archive, path, size, limits)
+        with _opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > limits.total_bytes:
+                most = f"{limits.total_bytes:,}"
+                raise BadBundle(f"{path} has {size:,} bytes, more than the {most} that a bundle may have")
+            _check_directory(file, size, limits)
+            with zipfile.ZipFile(file) as archive:
+                return _read(archive, size, limits)
     except FileNotFoundError:
         raise UsageError(f"there is no bundle {path}. Make one with: medn select RUN") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    except BadBundle:
+    except UsageError:
         raise
     except Exception as error:  # a damaged zip breaks its reader in many ways
         raise BadBundle(f"{path} is no bundle or a damaged one: {one_line(error)}") from None
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A regular file, opened for reading. Others have no end, or wait for somebody to write into them."""
+    found = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(found).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(found)
+        raise UsageError(
+            f"{path} cannot be read: {'Is a directory' if stat.S_ISDIR(mode) else 'it is no regular file'}"
+        )
+    return os.fdopen(found, "rb")
+
+
+def _check_directory(file: BinaryIO, size: int, limits: Limits) -> None:
+    """That the list of parts, which is read in one go, is as short as that of a bundle."""
+    file.seek(max(0, size - END_BYTES - LOCATOR_BYTES))
+    tail = file.read(END_BYTES + LOCATOR_BYTES)
+    end = tail[-END_BYTES:]
+    if len(end) < END_BYTES or not end.startswith(END_SIGNATURE) or not end.endswith(b"\0\0"):
+        raise ValueError("it does not end as a bundle does")
+    (listed,) = struct.unpack("<L", end[12:16])
+    if LOCATOR_SIGNATURE in tail or listed > limits.parts * LONGEST_LISTED:
+        raise ValueError(f"it lists more than the {limits.parts} parts that a bundle may have")
+
+
 def one_line(error: BaseException) -> str:
     """What went wrong, in one line of bounded length: a damaged file may hold anything."""
     said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= 200 else f"{said[:197]}..."
+    return printable(shortened(said, 200))
 
 
-def _read(archive: zipfile.ZipFile, path: Path, size: int, limits: Limits) -> tuple[Json, dict[str, bytes]]:
+def _read(archive: zipfile.ZipFile, size: int, limits: Limits) -> tuple[Json, dict[str, bytes]]:
     members = archive.infolist()
     names = [member.filename for member in members]
     if len(members) > limits.parts:
@@ -96,7 +133,12 @@ def _read(archive: zipfile.ZipFile, path: Path, size: int, limits: Limits) -> tu
         raise ValueError(f"it has no {MANIFEST}")
     if archive.getinfo(MANIFEST).file_size > limits.manifest_bytes:
         raise ValueError(f"{MANIFEST} is larger than the {limits.manifest_bytes:,} bytes that it may have")
-    manifest = _manifest(archive.read(MANIFEST))
+    written = archive.read(MANIFEST)
+    if written.count(b"[") + written.count(b"{") > limits.manifest_containers:
+        raise ValueError(
+            f"{MANIFEST} has more than the {limits.manifest_containers:,} lists and objects that it may have"
+        )
+    manifest = _manifest(written)
     vouched = manifest.pop("parts", None)
     if not isinstance(vouched, dict) or {*vouched, MANIFEST} != set(names):
         raise ValueError("its parts are not those that its manifest names")
@@ -119,10 +161,10 @@ def _refuse(constant: str) -> None:
 
 def _part(archive: zipfile.ZipFile, name: str, stated: Any) -> bytes:
     if not isinstance(stated, dict) or archive.getinfo(name).file_size != stated.get("bytes"):
-        raise ValueError(f"{name} has not the size that the manifest says")
+        raise ValueError(f"{shown(name)} has not the size that the manifest says")
     part = archive.read(name)
     if _hash(part) != stated.get("sha256"):
-        raise ValueError(f"{name} is not the one it was made with (its sha256 differs)")
+        raise ValueError(f"{shown(name)} is not the one it was made with (its sha256 differs)")
     return part
 
 

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_declared, check_form, check_rates, check_usual
+from medn.bundle.checks import check_candidate, check_declared, check_rates, check_usual
+from medn.core.checking import check_name
 from medn.core.errors import MednError
 from medn.core.quantities import FURTHER
+from medn.core.text import shown
 from medn.core.values import Scalar, plain
 from medn.deployed.packing import unpack
 from medn.layer_generators.declared import DeclaredKind
@@ -127,7 +129,7 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
     manifest, parts = read_archive(path, limits)
     version = manifest.get("version")
     if version not in READ_VERSIONS:
-        made = f"was made by medn {manifest.get('medn')} and has version {version!r}"
+        made = f"was made by medn {shown(manifest.get('medn'))} and has version {shown(version)}"
         newer = isinstance(version, int) and version > VERSION
         remedy = "pip install --upgrade medn" if newer else "make it again: medn select RUN"
         raise BadBundle(f"{path} {made}, this medn reads version {VERSION}. To use it: {remedy}")
@@ -140,6 +142,8 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             {str(device): str(backend) for device, backend in manifest.get("backends", {}).items()},
             check_rates(manifest.get("streaming", {})),
         )
+        for name in (bundle.name, bundle.made_by, *bundle.backends, *bundle.backends.values()):
+            check_name("a name in it", name)
         places = [(device, entry.kind) for entry in bundle.entries for device in entry.devices]
         if not places or len(set(places)) < len(places):
             raise ValueError("it needs entries, one for each device and layer kind")
@@ -155,11 +159,11 @@ def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
     quantities = {}
     for name, described in written["quantities"].items():
         if name not in ("latency", *FURTHER):
-            raise ValueError(f"{name!r} is no quantity that can be predicted")
+            raise ValueError(f"{shown(name)} is no quantity that can be predicted")
         arrays = _arrays(parts[described["arrays"]])
         candidate = from_description(described["facts"], arrays)
         if (candidate.device, candidate.kind) != (written["device"], written["kind"]):
-            raise ValueError(f"the {name} of {written['kind']} belongs to another entry")
+            raise ValueError(f"the {name} of {shown(written['kind'])} belongs to another entry")
         check_candidate(candidate)
         quantities[name] = candidate
     latency, usual = _with_roofline(quantities.pop("latency"), written, parts), written["usual"]
@@ -176,8 +180,8 @@ def _with_roofline(latency: Candidate, written: Json, parts: Mapping[str, bytes]
     beside, deployed = written.get("roofline"), deployed_of(latency)
     if not beside:
         return latency
-    roofline = restore(unpack(beside["form"], _arrays(parts[beside["arrays"]])))
-    check_form(roofline, deployed.range.low)
+    arrays = _arrays(parts[beside["arrays"]])
+    roofline = restore(unpack(beside["form"], arrays), len(deployed.schema.names))
     return replace(latency, deployed=replace(deployed, roofline=roofline))
 
 
@@ -188,7 +192,7 @@ def _arrays(part: bytes) -> dict[str, NDArray[Any]]:
     arrays = safetensors.numpy.load(part)
     for name, array in arrays.items():
         if array.dtype not in ARRAY_TYPES:
-            raise ValueError(f"the array {name} has the type {array.dtype}")
+            raise ValueError(f"the array {shown(name)} has the type {array.dtype}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"the array {name} holds a number that is not finite")
+            raise ValueError(f"the array {shown(name)} holds a number that is not finite")
     return arrays

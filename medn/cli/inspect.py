@@ -9,10 +9,13 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.predict import BundleArgument
 from medn.core.errors import UsageError, unknown
+from medn.core.text import shortened
 from medn.core.units import percent
 
 if TYPE_CHECKING:
     from medn.bundle.bundle import Bundle, Entry
+
+MOST_SHOWN = 20
 
 
 def inspect(
@@ -43,7 +46,7 @@ def inspect(
     write_rows([_summary(entry) for entry in chosen], as_json=False)
     if kind:
         for entry in chosen:
-            write_rows(_inputs(entry), as_json=False)
+            write_rows([{**row, "one of": _few(row["one of"])} for row in _inputs(entry)], as_json=False)
     size = bundle.stat().st_size
     say(f"{found.name}: {size:,} bytes, made by medn {found.made_by}, devices: {', '.join(found.devices)}")
 
@@ -98,6 +101,12 @@ def _inputs(entry: Entry) -> list[dict[str, Any]]:
         seen = [words[code] for code in known.seen.get(name, ()) if words]
         rows.append({"input": name, "from": None if words else low, "to": None if words else high, "one of": seen})
     return rows + [{"input": name, "from": None, "to": None, "one of": [value]} for name, value in _constants(entry)]
+
+
+def _few(texts: list[Any]) -> list[str]:
+    """As many as one reads, each of them short: a stranger's bundle may hold anything."""
+    more = [f"and {len(texts) - MOST_SHOWN} more"] if len(texts) > MOST_SHOWN else []
+    return [shortened(str(text)) for text in texts[:MOST_SHOWN]] + more
 
 
 def _constants(entry: Entry) -> list[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LARGEST, LARGEST_LOG, check_numbers
 from medn.core.table import Array
 
 LEVEL = 0.9
@@ -27,6 +28,9 @@ FIRST_STEP = 0.25
 
 WIDEST = math.log(100.0)
 """Beyond the range no interval reaches farther: what is off by more is not known at all."""
+
+WIDEST_LOG = 200.0
+"""An interval that reaches farther on the logarithmic scale was made up."""
 
 SHRINKAGE = 10.0
 """How many rows say that the spread is the same everywhere, against those that say otherwise."""
@@ -174,7 +178,25 @@ class Interval:
     def from_json(cls, written: Mapping[str, Any]) -> Interval:
         spread = dict(written["spread"])
         spread["weights"] = tuple(spread["weights"])
-        return cls(**{**written, "spread": Spread(**spread)})
+        found = cls(**{**written, "spread": Spread(**spread)})
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """That every width it gives is one. Raises a ValueError that says why not."""
+        spread = self.spread
+        check_numbers("the level of an interval", [self.level], 1e-6, 1 - 1e-6)
+        check_numbers("the quantile of an interval", [self.quantile], 0.0, LARGEST)
+        since = [each for each in (self.calibration_layers, self.widening) if each is not None]
+        check_numbers("the calibration of an interval", [self.calibration_rows, *since], 0, 1e12)
+        check_numbers("the spread of an interval", [spread.centre, *spread.weights])
+        check_numbers("the scale of a spread", [spread.scale], 1e-30, 1e30)
+        check_numbers("the bounds of a spread", [spread.low], -LARGEST, LARGEST_LOG)
+        check_numbers("the bounds of a spread", [spread.high], spread.low, LARGEST_LOG)
+        if len(spread.weights) != 4:
+            raise ValueError("the spread of an interval must have 4 weights")
+        if self.quantile * math.exp(spread.high) > WIDEST_LOG:
+            raise ValueError(f"an interval must not reach farther than e to the power of {WIDEST_LOG:g}")
 
 
 def calibrate(

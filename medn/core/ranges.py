@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import check_array, check_numbers, check_whole
 from medn.core.table import Array, Schema, Table
+from medn.core.text import shown
 from medn.core.values import Scalar
 
 Flags = NDArray[np.bool_]
@@ -23,6 +25,7 @@ least the first; up to the second where few rows were seen, so that held-out row
 ROWS_AT_ONCE = 512
 """Matrix products of so few rows are done by one thread: others would take longer to start than to compute."""
 
+MOST_CENTRES = 65_536
 CENTRES = 64
 COMPONENTS = 8
 HELD_OUT_SHARE = 0.99
@@ -203,7 +206,9 @@ class Range:
     @classmethod
     def from_json(cls, written: Mapping[str, Any], schema: Schema) -> Range:
         columns, count = len(schema.names), len(written["centres"])
-        return cls(
+        if not count:
+            raise ValueError("a range without centres has seen nothing")
+        found = cls(
             schema=schema,
             low=np.array(written["low"], dtype=np.float64),
             high=np.array(written["high"], dtype=np.float64),
@@ -215,6 +220,31 @@ class Range:
             centres=np.array(written["centres"], dtype=np.float64).reshape(count, -1),
             reach=float(written["reach"]),
         )
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """That all of it fits the schema. Raises a ValueError that says what does not."""
+        columns, count = len(self.schema.names), self.components.shape[1]
+        for what, array in (("lowest", self.low), ("highest", self.high), ("middle", self.shift)):
+            check_array(f"the {what} numbers of a range", array, (columns,))
+        check_array("the components of a range", self.components, (columns, count))
+        check_array("the centres of a range", self.centres, (len(self.centres), count))
+        if len(self.centres) > MOST_CENTRES or count > columns:
+            raise ValueError("the centres of a range do not fit its components")
+        check_numbers("the slack of a range", [self.slack], 0.0, 1e3)
+        check_numbers("the reach of a range", [self.reach], 1e-30, 1e30)
+        if not (self.low <= self.high).all():
+            raise ValueError("a range must end at or above its start")
+        if not set(self.free) <= set(self.schema.names):
+            raise ValueError("a range leaves free what it does not know")
+        if set(self.seen) != set(self.schema.categories):
+            raise ValueError("the categories of a range are not those of its inputs")
+        for name, codes in self.seen.items():
+            if not codes:
+                raise ValueError(f"a range has seen nothing of {shown(name)}")
+            for code in codes:
+                check_whole("the codes of a range", code, 0, len(self.schema.categories[name]) - 1)
 
 
 def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> Range:

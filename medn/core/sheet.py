@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from medn.core.errors import unknown
+from medn.core.text import shown
 
 Sheet = Mapping[str, Any]
 """Numbers of a data sheet by name, those that are known: one each, or a column with one per row."""
@@ -25,6 +25,9 @@ SHEET_NUMBERS: Mapping[str, str] = {
     "clock_mhz": "the clock at work, in MHz",
 }
 
+LARGEST = 1e30
+"""Nothing is as fast or as large."""
+
 
 def sheet_mistakes(sheet: Mapping[Any, Any]) -> list[str]:
     """A sentence for everything that cannot stand in a data sheet."""
@@ -32,6 +35,6 @@ def sheet_mistakes(sheet: Mapping[Any, Any]) -> list[str]:
     for name, number in sheet.items():
         if name not in SHEET_NUMBERS:
             mistakes.append(unknown("number of a data sheet", name, SHEET_NUMBERS))
-        elif isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < math.inf:
-            mistakes.append(f"{name}: must be a number above 0 (got {number!r})")
+        elif isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < LARGEST:
+            mistakes.append(f"{name}: must be a number above 0 (got {shown(number)})")
     return mistakes

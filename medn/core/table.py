@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LONGEST_TEXT, check_name
 from medn.core.errors import UsageError, unknown
 
 Array = NDArray[np.float64]
+
+MOST_INPUTS = 4_096
+MOST_TEXTS = 16_384
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,20 @@ class Schema:
             return self.names.index(name)
         except ValueError:
             raise UsageError(unknown("input", name, self.names)) from None
+
+    def check(self) -> None:
+        """That every input has a name of its own and every category its texts. Raises a ValueError."""
+        for name in self.names:
+            check_name("the name of an input", name)
+        if not 0 < len(set(self.names)) == len(self.names) <= MOST_INPUTS:
+            raise ValueError(f"there must be 1 to {MOST_INPUTS} inputs, each with a name of its own")
+        if not set(self.categories) <= set(self.names):
+            raise ValueError("categories must belong to inputs")
+        texts = [text for known in self.categories.values() for text in known]
+        if not all(isinstance(text, str) and len(text) <= LONGEST_TEXT for text in texts) or len(texts) > MOST_TEXTS:
+            raise ValueError(
+                f"there must be at most {MOST_TEXTS} categories, each a text of up to {LONGEST_TEXT} letters"
+            )
 
     @property
     def numeric(self) -> tuple[str, ...]:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import check_scalars
 from medn.core.intervals import Interval
 from medn.core.ranges import Range
 from medn.core.table import Schema
+from medn.core.text import shown
 from medn.core.values import plain
-from medn.deployed.beyond import HELD
+from medn.deployed.beyond import HELD, WAYS
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Parts, restore
 
@@ -74,15 +76,20 @@ def unpack_deployed(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     """
     if not all(facts.get(name) for name in ("schema", "form", "range", "interval")):
         raise ValueError("it lacks its form, inputs, range or interval")
+    schema, constants = unpack_schema(facts["schema"]), facts["constants"]
+    check_scalars("a constant", constants)
+    way = facts.get("way", HELD)
+    if way not in WAYS:
+        raise ValueError(f"what it does beyond its range must be one of {', '.join(WAYS)} (got {shown(way)})")
     moved = {name: arrays[f"{RANGE_PREFIX}{name}"] for name in RANGE_ARRAYS if f"{RANGE_PREFIX}{name}" in arrays}
     roofline = facts.get("roofline")
     return Deployed(
-        form=restore(unpack(facts["form"], arrays)),
-        range=Range.from_json({**facts["range"], **moved}, unpack_schema(facts["schema"])),
+        form=restore(unpack(facts["form"], arrays), len(schema.names)),
+        range=Range.from_json({**facts["range"], **moved}, schema),
         interval=Interval.from_json(facts["interval"]),
-        constants=dict(facts["constants"]),
-        way=facts.get("way", HELD),
-        roofline=restore(unpack(roofline, arrays, ROOFLINE_PREFIX)) if roofline else None,
+        constants=dict(constants),
+        way=way,
+        roofline=restore(unpack(roofline, arrays, ROOFLINE_PREFIX), len(schema.names)) if roofline else None,
     )
 
 
@@ -92,4 +99,6 @@ def pack_schema(schema: Schema) -> Json:
 
 
 def unpack_schema(written: Mapping[str, Any]) -> Schema:
-    return Schema(tuple(written["names"]), {name: tuple(known) for name, known in written["categories"].items()})
+    found = Schema(tuple(written["names"]), {name: tuple(known) for name, known in written["categories"].items()})
+    found.check()
+    return found

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medn.bundle.bundle import Entry
+from medn.core.errors import UsageError
 from medn.core.quantities import from_learned
 from medn.core.ranges import Flags, Range, matches_constants
 from medn.core.sheet import NO_SHEET, SHEET_NUMBERS
@@ -69,6 +70,10 @@ class Estimator:
         self.constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
         further = {name: deployed_of(found) for name, found in entry.further.items()}
         self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
+        for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
+            for name in known.schema.numeric:
+                if name in self.question.parameters and self.question.parameters[name].type is str:
+                    raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a text")
         self.single = self._single()
 
     def _single(self) -> Single | None:

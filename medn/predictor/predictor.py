@@ -241,4 +241,5 @@ def _origin(where: slice | NDArray[np.int_], row: int) -> int:
 def load(path: str | PathLike[str], device: str | None = None, *, limits: Limits = LIMITS) -> Predictor:
     """The predictor of a bundle; with several devices in it, say which."""
     file = Path(path)
-    return Predictor(read_bundle(file, limits), device, file)
+    # Absolute, as a pickled predictor is loaded again wherever it is sent.
+    return Predictor(read_bundle(file, limits), device, file.absolute())

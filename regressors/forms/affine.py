@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import check_array, check_numbers
 from medn.core.table import Array
 from medn.regressors.form import Form, Parts, register_form
 
@@ -27,6 +28,13 @@ class Affine(Form):
 
     def one(self, row: Array) -> float:
         return math.log(max(float(row.take(self.columns).dot(self.weights)) + self.constant_s, self.floor_s))
+
+    def check(self, width: int) -> None:
+        count = len(self.columns)
+        check_array("the columns of a sum", self.columns, (count,), "i", 0, width - 1)
+        check_array("the weights of a sum", self.weights, (count,))
+        check_numbers("the constant of a sum", [self.constant_s])
+        check_numbers("the least seconds of a sum", [self.floor_s], 1e-30, 1e30)
 
     def parts(self) -> Parts:
         facts = {"constant_s": self.constant_s, "floor_s": self.floor_s}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from medn.core.checking import LARGEST_LOG, check_numbers
 from medn.core.table import Array
 from medn.regressors.form import Form, Parts, register_form
 
@@ -23,6 +24,9 @@ class Constant(Form):
 
     def gradient(self, inputs: Array) -> Array:
         return np.zeros(inputs.shape)
+
+    def check(self, width: int) -> None:
+        check_numbers("a constant latency", [self.value], -LARGEST_LOG, LARGEST_LOG)
 
     def parts(self) -> Parts:
         return Parts(self.form, {"log_latency": self.value})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import check_array, check_numbers
 from medn.core.table import Array
 from medn.regressors.distances import Points
 from medn.regressors.encoding import Encoding
@@ -32,6 +33,14 @@ class Kernel(Form):
     def _sum(self, squared: Array) -> Array:
         squared *= -self.gamma
         return np.asarray(np.exp(squared, out=squared) @ self.weights + self.constant)
+
+    def check(self, width: int) -> None:
+        self.encoding.check(width)
+        count = len(self.points.saved)
+        check_array("the points of a kernel", self.points.saved, (count, self.encoding.width))
+        check_array("the weights of a kernel", self.weights, (count,))
+        check_numbers("the constant of a kernel", [self.constant])
+        check_numbers("the gamma of a kernel", [self.gamma], 0.0)
 
     def parts(self) -> Parts:
         facts = {"constant": self.constant, "gamma": self.gamma, **self.encoding.facts}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
 from medn.regressors.distances import Points
 from medn.regressors.encoding import Encoding
@@ -14,6 +15,9 @@ from medn.regressors.form import Form, Parts, register_form
 
 TOUCHING = 1e-6
 """A distance below which a point is as good as met: it outweighs all others."""
+
+HIGHEST_POWER = 32.0
+"""Of a distance; with more than this the weight of a point that is touched is no number."""
 
 
 @register_form
@@ -50,6 +54,17 @@ class Nearest(Form):
             values = np.broadcast_to(self.values, squared.shape)
         weights = (np.sqrt(squared) + TOUCHING) ** -self.power
         return np.asarray((weights * values).sum(axis=1) / weights.sum(axis=1))
+
+    def check(self, width: int) -> None:
+        self.encoding.check(width)
+        count = len(self.points.saved)
+        if not count:
+            raise ValueError("the nearest of no points is none")
+        check_array("the points", self.points.saved, (count, self.encoding.width))
+        check_array("the values of points", self.values, (count,), low=-LARGEST_LOG, high=LARGEST_LOG)
+        check_array("the relevance of columns", self.relevance, (self.encoding.width,))
+        check_whole("the number of neighbours", self.neighbours, 1, 1_000_000)
+        check_numbers("the power of distances", [self.power], 0.0, HIGHEST_POWER)
 
     def parts(self) -> Parts:
         facts = {"neighbours": self.neighbours, "power": self.power, **self.encoding.facts}

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
+from medn.core.text import shown
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, register_form
 from medn.regressors.onnx_bytes import INPUT, Graph
@@ -128,6 +130,48 @@ GRADIENTS: Mapping[str, Callable[..., Values]] = {
     "residual": residual_gradient,
 }
 
+ARRAYS: Mapping[str, tuple[str, ...]] = {
+    "waves": ("frequencies",),
+    "dense": ("weight", "bias"),
+    "silu": (),
+    "residual": ("up_weight", "up_bias", "down_weight", "down_bias"),
+}
+MOST_COLUMNS = 16_384
+
+
+# How many columns each step makes of so many, once its arrays are known to fit them.
+
+
+def waves_width(columns: int, frequencies: Values) -> int:
+    numeric, count = frequencies.shape if frequencies.ndim == 2 else (columns + 1, 0)
+    check_array("the frequencies of waves", frequencies, (min(numeric, columns), count))
+    return columns + 2 * int(numeric) * int(count)
+
+
+def dense_width(columns: int, weight: Values, bias: Values) -> int:
+    check_array("the bias of a dense step", bias, (bias.size,))
+    check_array("the weight of a dense step", weight, (columns, bias.size))
+    return bias.size
+
+
+def silu_width(columns: int) -> int:
+    return columns
+
+
+def residual_width(columns: int, up_weight: Values, up_bias: Values, down_weight: Values, down_bias: Values) -> int:
+    back = dense_width(dense_width(columns, up_weight, up_bias), down_weight, down_bias)
+    if back != columns or up_bias.size > MOST_COLUMNS:
+        raise ValueError("a residual step must lead back to as many columns as it began with")
+    return columns
+
+
+WIDTHS: Mapping[str, Callable[..., int]] = {
+    "waves": waves_width,
+    "dense": dense_width,
+    "silu": silu_width,
+    "residual": residual_width,
+}
+
 
 @register_form
 class NetworkForm(Form):
@@ -190,6 +234,24 @@ class NetworkForm(Form):
             for values, (name, arrays) in zip(reversed(before), reversed(self.steps), strict=True):
                 gradient = GRADIENTS[name](gradient, values, *arrays.values())
         return self.encoding.pull_back(inputs, gradient)
+
+    def check(self, width: int) -> None:
+        """Every array fits what the steps before it make; the last step makes one column."""
+        self.encoding.check(width)
+        low, high = self.bounds
+        check_numbers("the bounds of a network", [low], -LARGEST_LOG, LARGEST_LOG)
+        check_numbers("the bounds of a network", [high], low, LARGEST_LOG)
+        columns = self.encoding.width
+        for place, (name, arrays) in enumerate(self.steps):
+            if name not in WIDTHS or tuple(arrays) != ARRAYS[name]:
+                raise ValueError(f"a network has no step {shown(name)} with the arrays {shown(list(arrays))}")
+            if name == "waves" and place > 0:
+                raise ValueError("waves are made of the inputs of a network, so they come first")
+            columns = WIDTHS[name](columns, *arrays.values())
+            if columns > MOST_COLUMNS:
+                raise ValueError(f"a step of a network must make at most {MOST_COLUMNS} columns (got {columns})")
+        if columns != 1:
+            raise ValueError(f"a network must make one column (got {columns})")
 
     def parts(self) -> Parts:
         arrays = {

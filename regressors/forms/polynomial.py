@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, register_form
+
+NUMBERS_AT_ONCE = 1 << 22
+"""Products that are held in memory together."""
 
 
 def products(encoded: Array, first: NDArray[np.int32], second: NDArray[np.int32]) -> Array:
@@ -41,12 +45,25 @@ class Polynomial(Form):
         self.highest = highest
 
     def log_latency(self, inputs: Array) -> Array:
-        terms = products(self.encoding.transform(inputs), self.first, self.second)
-        return np.clip(terms @ self.weights, self.lowest, self.highest)
+        found = np.empty(len(inputs))
+        step = max(1, NUMBERS_AT_ONCE // max(1, len(self.weights)))
+        for start in range(0, len(inputs), step):
+            encoded = self.encoding.transform(inputs[start : start + step])
+            found[start : start + step] = products(encoded, self.first, self.second) @ self.weights
+        return np.clip(found, self.lowest, self.highest)
 
     def one(self, row: Array) -> float:
         terms = products(self.encoding.transform(row), self.first, self.second)
         return min(max(float(terms.dot(self.weights)), self.lowest), self.highest)
+
+    def check(self, width: int) -> None:
+        self.encoding.check(width)
+        count = len(self.weights)
+        for places in (self.first, self.second):
+            check_array("the factors of a polynomial", places, (count,), "i", 0, self.encoding.width)
+        check_array("the weights of a polynomial", self.weights, (count,))
+        check_numbers("the bounds of a polynomial", [self.lowest], -LARGEST_LOG, LARGEST_LOG)
+        check_numbers("the bounds of a polynomial", [self.highest], self.lowest, LARGEST_LOG)
 
     def parts(self) -> Parts:
         facts = {"lowest": self.lowest, "highest": self.highest, **self.encoding.facts}

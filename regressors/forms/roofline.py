@@ -16,10 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, register_form
+
+MOST_CONTENTION = 1.0 - 1e-9
+"""With more, a device that others use in full would never answer."""
 
 WORK = ("flops", "memory_bytes", "bytes_read", "bytes_written")
 
@@ -48,6 +52,13 @@ class Columns:
             utilization=schema.index("utilization") if "utilization" in schema.numeric else None,
             device=schema.index("device") if "device" in schema.categories else None,
         )
+
+    def check(self, width: int) -> None:
+        if not self.traffic:
+            raise ValueError("the columns of a roofline lack the traffic")
+        optional = [place for place in (self.utilization, self.device) if place is not None]
+        for place in (self.flops, *self.traffic, *optional):
+            check_whole("the columns of a roofline", place, 0, width - 1)
 
     def log_work(self, inputs: Array) -> Array:
         """Logarithms of FLOPs and bytes, two columns."""
@@ -102,6 +113,18 @@ class Law:
     """From 1, where arithmetic and traffic add up, to many, where the slower one alone counts."""
     contention: float
     """What part of the device's use by others is felt."""
+
+    def check(self, encoded: int) -> None:
+        devices = len(self.overhead)
+        if not devices:
+            raise ValueError("a roofline needs a device")
+        check_array("the peaks of a roofline", self.peak, (devices, 2), "f", -LARGEST_LOG, LARGEST_LOG)
+        check_array("the overheads of a roofline", self.overhead, (devices,), "f", -LARGEST_LOG, LARGEST_LOG)
+        check_array("the offsets of a roofline", self.offset, (2,))
+        check_array("the growths of a roofline", self.growth, (2,))
+        check_array("the weights of a roofline", self.weights, (encoded, 2))
+        check_numbers("the sharpness of a roofline", [self.sharpness], 1e-3, 1e6)
+        check_numbers("the contention of a roofline", [self.contention], -1e3, MOST_CONTENTION)
 
     def times(self, seen: Seen) -> tuple[Array, Array]:
         """Logarithm of the seconds of arithmetic and traffic, and the log odds of the share of the peak."""
@@ -217,6 +240,12 @@ class Roofline(Form):
             slope = np.where(work > 1, by_work[:, side] / np.maximum(work, 1.0), 0.0)
             for place in places:
                 result[:, place] += slope
+
+    def check(self, width: int) -> None:
+        self.encoding.check(width)
+        self.columns.check(width)
+        self.law.check(self.encoding.width)
+        check_array("the bounds of a roofline", self.bounds, (2, self.encoding.width + 2))
 
     def parts(self) -> Parts:
         numbers = asdict(self.law)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
 from medn.regressors.bit_trees import BitTrees, Nodes, is_worthwhile
 from medn.regressors.form import Form, Parts, register_form
@@ -24,6 +25,11 @@ from medn.regressors.onnx_session import Session, has_onnxruntime
 Tree = tuple[NDArray[np.int16], NDArray[np.float32], NDArray[np.int32]]
 """The nodes of one tree in preorder, so that a left child follows its parent: the feature asked for (-1 in a leaf), the
 threshold (in a leaf: its value), and the place of the right child (0 in a leaf)."""
+
+MOST_LEVELS = 1_000
+"""onnxruntime reads a tree by calling itself once per level, and ends the process where the stack does."""
+
+MOST_NODES = 5_000_000
 
 ROWS_AT_ONCE = 1024
 """Rows are walked down the trees in blocks that stay in the cache."""
@@ -95,7 +101,10 @@ class Trees(Form):
         feature, number, right = zip(*trees, strict=True)
         sizes = [len(nodes) for nodes in feature]
         roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        return cls(np.concatenate(feature), np.concatenate(number), np.concatenate(right), roots, base, width)
+        made = cls(np.concatenate(feature), np.concatenate(number), np.concatenate(right), roots, base, width)
+        if made.nodes.levels > MOST_LEVELS:
+            raise ValueError(f"a tree must have at most {MOST_LEVELS} levels (got {made.nodes.levels})")
+        return made
 
     def log_latency(self, inputs: Array) -> Array:
         if self._bits is not None:
@@ -190,6 +199,23 @@ class Trees(Form):
             },
         )
         return graph.model(sums)
+
+    def check(self, width: int) -> None:
+        """Nodes stand in preorder, each in one tree, so that every walk ends; features are inputs."""
+        check_numbers("the base of trees", [self.base], -LARGEST_LOG, LARGEST_LOG)
+        check_whole("the inputs of trees", self.width, width, width)
+        count, trees = len(self.feature), len(self.roots)
+        if not 0 < count <= MOST_NODES:
+            raise ValueError(f"trees must have from 1 to {MOST_NODES:,} nodes (got {count:,})")
+        check_array("the features of trees", self.feature, (count,), "i", -1, width - 1)
+        check_array("the numbers of trees", self.number, (count,))
+        check_array("the branches of trees", self.right, (count,), "i", 0, count)
+        check_array("the roots of trees", self.roots, (trees,), "i", 0, count - 1)
+        if not trees or self.roots[0] != 0 or not (np.diff(self.roots) > 0).all():
+            raise ValueError("the roots of its trees are not in order")
+        self.nodes.check()
+        if self.nodes.levels > MOST_LEVELS:
+            raise ValueError(f"a tree must have at most {MOST_LEVELS} levels (got {self.nodes.levels})")
 
     def parts(self) -> Parts:
         arrays = {name: getattr(self, name) for name in ("feature", "number", "right", "roots")}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from medn.core.checking import check_numbers
 from medn.core.table import Array
 from medn.regressors.form import Form, Parts, register_form, restore
 
@@ -37,6 +38,13 @@ class WeightedSum(Form):
         for form, weight in zip(self.forms, self.weights, strict=True):
             total += weight * form.gradient(inputs)
         return total
+
+    def check(self, width: int) -> None:
+        check_numbers("the weights of forms", self.weights)
+        if not len(self.weights) == len(self.forms) > 0:
+            raise ValueError("the weights of forms are not as many as the forms")
+        for form in self.forms:
+            form.check(width)
 
     def parts(self) -> Parts:
         return Parts(self.form, {"weights": list(self.weights)}, inner=tuple(form.parts() for form in self.forms))
