@@ -5,6 +5,9 @@
 
 For each: which way of capturing it took, how long, and how much of its work belongs to known layer kinds. The seconds
 are those of the processor, for capture alone. Random weights; nothing is downloaded.
+
+Each is also captured with weights that have data (configurations of transformers made small for it), to see whether its
+state, its attributes, its inputs and the random state are bit for bit as before: `changed` counts what is not.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS, image_model, language_model
+from experiments.imprint import changes_by_capture
+from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS, SMALL, image_model, language_model
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
@@ -35,14 +39,28 @@ def coverage(name: str) -> dict[str, Any]:
         captured = capture(model, inputs)
     except MednError as error:
         return row(name, note=str(error))
-    return row(name, captured, time.process_time() - started)
+    return row(name, captured, time.process_time() - started, changed=len(changed_by_capture(name)))
+
+
+def changed_by_capture(name: str) -> list[str]:
+    """What differs after the model was captured with weights that have data."""
+    if name in IMAGE_MODELS:
+        model, inputs = image_model(name, with_data=True)
+    else:
+        model, inputs = language_model(name, with_data=True, **SMALL[name])
+    return changes_by_capture(model, inputs)
 
 
 def row(
-    name: str, captured: CapturedModel | None = None, seconds: float | None = None, note: str = ""
+    name: str,
+    captured: CapturedModel | None = None,
+    seconds: float | None = None,
+    note: str = "",
+    changed: int | None = None,
 ) -> dict[str, Any]:
     if captured is None:
-        return {"model": name, "way": None, "seconds": None, **dict.fromkeys(("layers", *SHARES)), "note": note}
+        nothing = dict.fromkeys(("way", "seconds", "layers", *SHARES, "changed"))
+        return {"model": name, **nothing, "note": note}
     known = sum(layer.layer is not None for layer in captured.layers)
     most = ", ".join(each.operator.removeprefix("aten.") for each in captured.unknown_operators[:3])
     guessed = f"; {captured.guesses} values guessed" if captured.guesses else ""
@@ -54,6 +72,7 @@ def row(
         "operators": known / len(captured.layers),
         "FLOPs": 1 - captured.unknown_flops_share,
         "bytes": 1 - captured.unknown_bytes_share,
+        "changed": changed,
         "note": f"{most}{guessed}",
     }
 
@@ -61,6 +80,7 @@ def row(
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the table says in a few words, by the two sources of models."""
     said: dict[str, Any] = {"captured": f"{sum(row['way'] is not None for row in rows)} of {len(rows)}"}
+    said["left as it was"] = f"{sum(row['changed'] == 0 for row in rows)} of {len(rows)}"
     for source, names in (("timm", IMAGE_MODELS), ("transformers", tuple(LANGUAGE_MODELS))):
         good = [row for row in rows if row["model"] in names and row["way"] is not None]
         for share in SHARES if good else ():

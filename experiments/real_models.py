@@ -101,6 +101,25 @@ LANGUAGE_MODELS: Mapping[str, Callable[[Any], Inputs]] = {
 """Fifteen configurations of transformers at their default sizes (Llama: 7B), by the name of the model type."""
 
 
+_NARROW = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+_SHORT = {"num_hidden_layers": 2, "vocab_size": 512}
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    **{name: {**_NARROW, **_SHORT} for name in ("bert", "deberta-v2")},
+    **{name: {**_NARROW, **_SHORT, "num_key_value_heads": 2} for name in ("llama", "mixtral", "qwen3")},
+    "distilbert": {"dim": 64, "n_heads": 4, "n_layers": 2, "hidden_dim": 128, "vocab_size": 512},
+    "gpt2": {"n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 512},
+    "mamba": {"hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 512},
+    "bart": {"d_model": 64, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 512},
+    "t5": {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 1, "vocab_size": 512},
+    "vit": {**_NARROW, "num_hidden_layers": 2},
+    "segformer": {},
+    "clip": {},
+    "wav2vec2": {**_NARROW, "num_hidden_layers": 1},
+    "whisper": {"d_model": 96, "encoder_layers": 1, "decoder_layers": 1},
+}
+"""Settings that make the same configurations small enough to have weights with data."""
+
+
 def image_model(name: str, batch_size: int = 1, with_data: bool = False) -> tuple[torch.nn.Module, Inputs]:
     """A timm model with inputs of the size it is made for."""
     _need("timm")

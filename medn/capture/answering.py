@@ -7,51 +7,67 @@ inputs is guessed, and the guesses are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
+from torch.fx.experimental import _config
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.weak import WeakIdKeyDictionary
+
+from medn.capture.guessing import Guesses
+from medn.capture.operators import Listener, is_mixture, mixture, tensors_in, written_by
+from medn.capture.twins import Twins
 
 LARGEST_KNOWN = 4096
 """Elements of a tensor whose values are followed."""
 
-Listener = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
-"""Is told of each operator: the overload, its arguments and keywords, and what it returned."""
-
 aten = torch.ops.aten
 
-
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-def written_by(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[torch.Tensor]:
-    """The arguments that an operator changes in place."""
-    schema = function._schema
-    if not schema.is_mutable:
-        return []
-    given = {argument.name: value for argument, value in zip(schema.arguments, arguments, strict=False)} | keywords
-    changed = [each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
-    return tensors_in([given[name] for name in changed if name in given])
+PICKING_NONZERO = (aten.nonzero, aten.index)
+"""Their output is as long as there are elements that are not zero, or true."""
 
 
 class KnownValues:
-    """The values of small tensors on the meta device, as far as they do not depend on the model's data."""
+    """Tensors on the meta device, and the values of the small ones as far as they do not depend on the model's data."""
 
     def __init__(self) -> None:
         self._values = WeakIdKeyDictionary()
+        self._without_data = WeakIdKeyDictionary()
+        self._shapes, self._copies = Twins(with_data=False), Twins(with_data=True)
 
     def learn(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        """The value is the tensor's from now on: what changes the one changes the other."""
         if value.numel() <= LARGEST_KNOWN and not value.is_meta:
             self._values[tensor] = value.detach().cpu()
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         found: torch.Tensor | None = self._values.get(tensor)  # type: ignore[no-untyped-call]
         return found
+
+    def to_meta(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same tensor without data; a small one that is no parameter keeps a copy of its values aside."""
+        if tensor.is_meta:
+            return tensor
+        if tensor not in self._without_data:
+            self._without_data[tensor] = self.twin(tensor)
+        found: torch.Tensor = self._without_data[tensor]
+        return found
+
+    def twin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Like `to_meta`, but a new one of what has no data already."""
+        made = self._shapes.of(tensor)
+        if not isinstance(tensor, torch.nn.Parameter) and tensor.numel() <= LARGEST_KNOWN and not tensor.is_meta:
+            self.learn(made, self._value(tensor))
+        return made
+
+    def _value(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of the values. Small memories are copied whole, so that their views share the copy too."""
+        small = tensor.layout is torch.strided and tensor.untyped_storage().nbytes() <= 8 * LARGEST_KNOWN
+        return self._copies.of(tensor) if small else tensor.detach().clone()
 
     def compute(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """What the operator returns, or None where it works on values that are not known."""
@@ -73,47 +89,25 @@ class KnownValues:
                     del self._values[tensor]
 
 
-def grouped_product(
-    rows: torch.Tensor, weights: torch.Tensor, offsets: Any = None, bias: Any = None, out_dtype: Any = None
-) -> torch.Tensor:
-    """The products of all experts of a mixture, each with an equal share of the rows: data alone would tell more."""
-    output = rows.new_empty((len(rows), weights.shape[-1]), dtype=out_dtype)
-    experts = zip(*(each.tensor_split(len(weights)) for each in (rows, output)), weights, strict=True)
-    for expert_rows, expert_output, weight in experts:
-        if len(expert_rows):
-            torch.mm(expert_rows, weight, out=expert_output)
-    return output
-
-
-class ListeningMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A real run, every operator of which is told to the listener."""
-
-    def __init__(self, listener: Listener) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._listener = listener
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        output = function(*args, **(kwargs or {}))
-        self._listener(function, args, kwargs or {}, output)
-        return output
-
-
 class AnsweringMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A run on shapes alone: whatever device the model's code names, tensors are made on the meta device."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(
+        self, known: KnownValues, listener: Listener, guesses: Guesses, made: list[ReferenceType[torch.Tensor]]
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.known = KnownValues()
-        self.guesses = 0
+        self.known = known
+        self._guesses = guesses
         self._listener = listener
-        self._without_data = WeakIdKeyDictionary()
+        self._made = made
+        """Is given every tensor that the run makes, for as long as somebody keeps it."""
         self._all_true = WeakIdKeyDictionary()
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is aten._grouped_mm.default:
+        arguments, keywords = tree_map_only(torch.Tensor, self.known.to_meta, (args, kwargs or {}))
+        if is_mixture(function, arguments):
             with self:
-                return grouped_product(*args, **(kwargs or {}))
-        arguments, keywords = tree_map_only(torch.Tensor, self.to_meta, (args, kwargs or {}))
+                return mixture(self._ends(*arguments[:3]), *arguments, **keywords)
         if function is aten._local_scalar_dense.default:
             return self.answer(arguments[0]).item()
         if function is aten.equal.default:
@@ -123,6 +117,7 @@ class AnsweringMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = self._run(function, arguments, keywords)
         if function.overloadpacket is aten.all:
             self._all_true[output] = True
+        self._made += map(ref, tensors_in(output))
         self._listener(function, arguments, keywords, output)
         return output
 
@@ -131,6 +126,8 @@ class AnsweringMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             output = function(*arguments, **keywords)
         except Exception:  # some operators cannot tell their output's shape without data: each says so differently
             value = self.known.compute(function, arguments, keywords)
+            if value is None and function.overloadpacket in PICKING_NONZERO:
+                return self._all_picked(function, arguments, keywords)
             if value is None:
                 raise
             output = tree_map_only(torch.Tensor, lambda each: torch.empty_like(each, device="meta"), value)
@@ -142,26 +139,29 @@ class AnsweringMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.known.learn(tensor, known)
         return output
 
-    def to_meta(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same tensor without data; one that the model's code made from numbers keeps its values aside."""
-        if tensor.is_meta:
-            return tensor
-        if tensor not in self._without_data:
-            self._without_data[tensor] = torch.empty_like(tensor, device="meta", requires_grad=False)
-            if not isinstance(tensor, torch.nn.Parameter):
-                self.known.learn(self._without_data[tensor], tensor)
-        found: torch.Tensor = self._without_data[tensor]
-        return found
+    def _all_picked(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """How many elements are not zero, only data would tell: taken are all."""
+        with _config.patch(meta_nonzero_assume_all_nonzero=True):  # type: ignore[attr-defined]
+            output = function(*arguments, **keywords)
+        self._guesses.add("all elements of a mask")
+        return output
 
     def answer(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor's values; a guess where nobody can know: conditions on all elements hold, others do not."""
         known = self.known.of(tensor)
         if known is not None:
             return known
-        self.guesses += 1
-        if tensor.dtype is torch.bool:
-            return torch.full(tensor.shape, tensor in self._all_true)
-        return torch.ones(tensor.shape, dtype=tensor.dtype)
+        value: Any = tensor in self._all_true if tensor.dtype is torch.bool else 1
+        self._guesses.add(str(value))
+        return torch.full(tensor.shape, value, dtype=tensor.dtype)
+
+    def _ends(self, rows: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> list[int]:
+        """Where each expert's share of the rows ends; equal shares where data alone would tell."""
+        known = self.known.of(offsets)
+        if known is not None:
+            return [int(end) for end in known]
+        self._guesses.add("equal shares of the rows")
+        return [len(rows) * (expert + 1) // len(weights) for expert in range(len(weights))]
 
 
 class ReadingMode(TorchFunctionMode):
@@ -174,6 +174,6 @@ class ReadingMode(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__):
             with _disable_current_modes():
-                answer = self._answering.answer(self._answering.to_meta(args[0]))
+                answer = self._answering.answer(self._answering.known.to_meta(args[0]))
                 return function(answer, *args[1:], **(kwargs or {}))
         return function(*args, **(kwargs or {}))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from medn.capture.calls import Call, Tensor, distinct
 from medn.capture.unknown import unknown_costs
-from medn.capture.values import CapturedLayer, CapturedModel, Port, input_index, short_dtype
+from medn.capture.values import CapturedLayer, CapturedModel, Guess, Port, input_index, short_dtype
 from medn.core.values import Layer
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
@@ -95,7 +95,7 @@ class Graph:
         outputs: Sequence[tuple[str, Tensor]],
         parameter_bytes: int,
         how: str,
-        guesses: int = 0,
+        guessed: tuple[Guess, ...] = (),
         notes: Sequence[str] = (),
     ) -> CapturedModel:
         return CapturedModel(
@@ -105,7 +105,8 @@ class Graph:
             parameter_bytes=parameter_bytes,
             batch_size=self.batch_size,
             how=how,
-            guesses=guesses,
+            guesses=sum(guess.count for guess in guessed),
+            guessed=guessed,
             notes=tuple(notes),
         )
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
 
-from medn.capture.answering import tensors_in, written_by
 from medn.capture.calls import Call, Tensor
 from medn.capture.graph import Graph
+from medn.capture.guessing import Endless
+from medn.capture.operators import tensors_in, written_by
 from medn.layer_generators.kind import LayerKind
 from medn.layer_generators.operation import Recognised, operation_of
 from medn.layer_generators.recognition import recognise, recognise_module
@@ -37,6 +41,23 @@ RESERVING = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, at
 Known = tuple[LayerKind, Recognised]
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When a run is given up."""
+
+    operators: int
+    flops: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A module at work, and the kind that knows it as a whole."""
+
+    name: str
+    module: torch.nn.Module | None
+    known: Known | None
+
+
 def view_of(tensor: torch.Tensor) -> Tensor:
     storage = tensor.untyped_storage()
     return Tensor(
@@ -52,16 +73,21 @@ def view_of(tensor: torch.Tensor) -> Tensor:
 class Recorder:
     """Hears every operator of a run and adds those that do work to a graph."""
 
-    def __init__(self, model: torch.nn.Module, graph: Graph) -> None:
+    def __init__(self, model: torch.nn.Module, graph: Graph, limits: Limits) -> None:
         self.graph = graph
+        self.operators, self.flops = 0, 0
+        self._counted = 0
+        """Layers whose FLOPs are counted."""
+        self._limits = limits
         self._names = {id(module): name for name, module in model.named_modules()}
-        self._path: list[tuple[str, Known | None]] = []
-        self._kept: list[torch.UntypedStorage] = []
-        """Memories are known by their addresses. Those without data cost nothing to keep, and then none comes twice."""
+        self._path: list[_Step] = []
+        self._kept: dict[int, StorageWeakRef] = {}
+        """Memories are known by their addresses. A weak reference costs no memory, and then none comes twice."""
         self.inside_whole = 0
 
     def hear(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
-        """One operator was called; see `medn.capture.answering.Listener`."""
+        """One operator was called; see `medn.capture.operators.Listener`."""
+        self._count()
         if self.inside_whole:
             return
         packet = function.overloadpacket
@@ -80,7 +106,7 @@ class Recorder:
         operation = operation_of(function, arguments, keywords, output, self.graph.batch_size)
         self.graph.add(
             Call(
-                name=self._name,
+                name=self.name,
                 operator=operation.name,
                 reads=tuple(view for view in given if view not in overwritten),
                 writes=(*changed, *made),
@@ -97,7 +123,7 @@ class Recorder:
         with ExitStack() as stack:
             for handle in (
                 register_module_forward_pre_hook(self._enter),
-                register_module_forward_hook(self._leave, with_kwargs=True),
+                register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
             ):
                 stack.callback(handle.remove)
             stack.enter_context(_WholeFunctions(self))
@@ -110,35 +136,56 @@ class Recorder:
             output = function(*arguments, **keywords)
         finally:
             self.inside_whole -= 1
-        self._add_whole(known, operator, tensors_in((arguments, keywords)), output)
+        self._add_whole(_Step(self.name, None, known), operator, tensors_in((arguments, keywords)), output)
         return output
 
-    def _add_whole(self, known: Known, operator: str, given: list[torch.Tensor], output: Any) -> None:
+    def _add_whole(self, step: _Step, operator: str, given: list[torch.Tensor], output: Any) -> None:
         if not self.inside_whole:
             reads, writes = tuple(map(view_of, given)), self._made(output)
-            self.graph.add(Call(self._name, operator, reads, writes, known))
+            self.graph.add(Call(step.name, operator, reads, writes, step.known))
 
     def _made(self, output: Any) -> tuple[Tensor, ...]:
         tensors = tensors_in(output)
-        self._kept += [tensor.untyped_storage() for tensor in tensors if tensor.is_meta]
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._kept:
+                self._kept[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         return tuple(map(view_of, tensors))
 
     @property
-    def _name(self) -> str:
-        return self._path[-1][0] if self._path else ""
+    def name(self) -> str:
+        """The path of the module at work."""
+        return self._path[-1].name if self._path else ""
 
     def _enter(self, module: torch.nn.Module, arguments: Any) -> None:
         known = recognise_module(module, tuple(tuple(tensor.shape) for tensor in tensors_in(arguments)))
-        self._path.append((self._names.get(id(module), self._name), known))
+        self._path.append(_Step(self._names.get(id(module), self.name), module, known))
         self.inside_whole += known is not None
 
-    def _leave(self, module: torch.nn.Module, arguments: Any, keywords: Any, output: Any) -> None:
-        _, known = self._path[-1]
-        if known is not None:
-            self.inside_whole -= 1
+    def _leave(self, module: torch.nn.Module, arguments: Any, *rest: Any) -> None:
+        """A module has returned, or failed and a module around it may go on: then torch tells no keywords."""
+        if not any(step.module is module for step in self._path):
+            return
+        while (step := self._path[-1]).module is not module:
+            self._step_out(step)
+        self._step_out(step)
+        if step.known is not None and len(rest) == 2:
+            keywords, output = rest
             given = [*tensors_in((arguments, keywords)), *module.parameters()]
-            self._add_whole(known, type(module).__name__, given, output)
+            self._add_whole(step, type(module).__name__, given, output)
+
+    def _step_out(self, step: _Step) -> None:
         self._path.pop()
+        self.inside_whole -= step.known is not None
+
+    def _count(self) -> None:
+        self.operators += 1
+        done = sum(layer.flops for layer in self.graph.layers[self._counted :])
+        self.flops, self._counted = self.flops + done, len(self.graph.layers)
+        if self.operators > self._limits.operators:
+            raise Endless(f"one call takes more than max_operators = {self._limits.operators}")
+        if self.flops > self._limits.flops:
+            raise Endless(f"one call takes more than {self._limits.flops:.2g} FLOPs")
 
 
 class _WholeFunctions(TorchFunctionMode):

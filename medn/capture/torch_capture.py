@@ -1,135 +1,228 @@
-"""Capturing a torch module, by the cheapest way that works: on shapes alone, through torch.export, by a real run."""
+"""Capturing a torch module, by the cheapest way that works: on shapes alone, through torch.export, by a real run.
+
+Each way works on a copy of its own and puts back whatever the model's code changes elsewhere.
+"""
 
 from __future__ import annotations
 
+import gc
+import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import ReferenceType
 
 import torch
-from torch.utils._pytree import tree_map_only
+from torch._subclasses import FakeTensorMode
+from torch.nn.parameter import is_lazy
 
-from medn.capture.answering import AnsweringMode, ListeningMode, ReadingMode, tensors_in
+from medn.capture.answering import AnsweringMode, KnownValues, ReadingMode
+from medn.capture.copying import Copier
+from medn.capture.examples import Example, Inputs, example_of
 from medn.capture.graph import Graph
-from medn.capture.recording import Recorder, view_of
-from medn.capture.values import CapturedModel
+from medn.capture.guarding import put_back
+from medn.capture.guessing import CountingMode, Endless, Guesses
+from medn.capture.listening import DirectMode, ListeningMode
+from medn.capture.operators import tensors_in
+from medn.capture.recording import Limits, Recorder, view_of
+from medn.capture.twins import Twins
+from medn.capture.values import CapturedModel, Guess
 from medn.core.errors import UsageError
 from medn.devices.onnx_export import plain_attention
 
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-"""Positional and keyword arguments of a model."""
+REALLY = "one real run"
+AFFORDABLE_FLOPS, AFFORDABLE_BYTES = 1e12, 8e9
+"""A real run may take this to find out what was guessed on shapes alone: some seconds, and all tensors together."""
 
 
-def capture_module(model: torch.nn.Module, example_inputs: Any, batch_size: int | None) -> CapturedModel:
-    inputs, batch_size = with_batch_size(arguments(example_inputs), batch_size)
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be captured, and when to give up."""
+
+    model: torch.nn.Module
+    example: Example
+    limits: Limits
+    made: list[ReferenceType[torch.Tensor]] = field(default_factory=list)
+    """The tensors without data that were made; all of them should be gone in the end."""
+
+
+def capture_module(
+    model: torch.nn.Module, example_inputs: Any, batch_size: int | None, max_operators: int
+) -> CapturedModel:
+    task = Task(model, example_of(example_inputs, batch_size), Limits(max_operators))
+    try:
+        return _captured(task)
+    finally:
+        _warn_of_remains(task.made)
+
+
+def _captured(task: Task) -> CapturedModel:
     reasons: dict[str, str] = {}
-    with _as_in_use(model):
-        for how, route in ROUTES.items():
-            try:
-                return route(model, inputs, Graph(batch_size), how)
-            except Exception as error:  # whatever a model's own code raises
-                reasons[how] = _first_line(error)
-    said = "; ".join(f"{how}: {reason}" for how, reason in reasons.items())
-    raise UsageError(f"{type(model).__name__} cannot be captured with these inputs. {said}")
+    ways_left = dict(ROUTES)
+    while ways_left:
+        how = next(iter(ways_left))
+        try:
+            found = ways_left.pop(how)(task, how)
+        except Endless as error:
+            reasons[how] = str(error)
+            # What is guessed differently may end; a call as long as a real one would not.
+            ways_left = {} if error.true_to_life else {way: ways_left[way] for way in ways_left if way == REALLY}
+        except Exception as error:  # whatever a model's own code raises
+            reasons[how] = _first_line(error)
+        else:
+            return (_without_guesses(task, found) or found) if found.guesses else found
+    ways = {reason: [way for way in reasons if reasons[way] == reason] for reason in reasons.values()}
+    said = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in ways.items())
+    raise UsageError(f"{type(task.model).__name__} cannot be captured with these inputs. {said}")
 
 
-def _on_meta(model: torch.nn.Module, inputs: Inputs, graph: Graph, how: str) -> CapturedModel:
-    """On the user's own instance, its parameters replaced by ones without data for the length of one call."""
-    recorder = Recorder(model, graph)
-    mode = AnsweringMode(recorder.hear)
-    held = {name: mode.to_meta(tensor) for name, tensor in _held(model)}
-    arguments, keywords = tree_map_only(torch.Tensor, mode.to_meta, inputs)
-    _prepare(graph, held.values(), (arguments, keywords))
-    with mode, ReadingMode(mode), recorder.listening():
-        output = torch.func.functional_call(model, held, arguments, keywords)
-    return _finish(graph, model, output, how, mode.guesses)
+def _without_guesses(task: Task, guessed: CapturedModel) -> CapturedModel | None:
+    """The same by a real run, where that can be afforded."""
+    made_bytes = sum(layer.output_bytes for layer in guessed.layers)
+    if guessed.flops > AFFORDABLE_FLOPS or made_bytes > AFFORDABLE_BYTES:
+        return None
+    limits = Limits(task.limits.operators, AFFORDABLE_FLOPS)
+    try:
+        return _really(replace(task, limits=limits), REALLY)
+    except (Endless, Exception):  # what was guessed is the best that can be told, and is told as guessed
+        return None
 
 
-def _exported(model: torch.nn.Module, inputs: Inputs, graph: Graph, how: str) -> CapturedModel:
+def _on_meta(task: Task, how: str) -> CapturedModel:
+    """On a copy whose tensors have no data."""
+    known = KnownValues()
+    copier = Copier(known.twin)
+    model, inputs = copier.copy(task.model), copier.copy(task.example.shapes, "an input")
+    with _as_in_use(model, copier):
+        if _is_lazy(model):
+            _run_on_meta(task, known, model, Copier(known.twin).copy(task.example.shapes), how)
+        return _run_on_meta(task, known, model, inputs, how)
+
+
+def _run_on_meta(task: Task, known: KnownValues, model: torch.nn.Module, inputs: Inputs, how: str) -> CapturedModel:
+    recording = Recording(task, model, inputs)
+    guesses = Guesses(lambda: recording.recorder.name)
+    mode = AnsweringMode(known, recording.recorder.hear, guesses, task.made)
+    try:
+        with mode, ReadingMode(mode), recording.recorder.listening():
+            output = model(*inputs[0], **inputs[1])
+    except Endless as error:
+        error.true_to_life = not guesses
+        raise
+    return recording.finish(output, how, guesses.all)
+
+
+def _exported(task: Task, how: str) -> CapturedModel:
     """torch.export settles what the model's code decides; what is left runs on shapes alone."""
-    arguments, keywords = inputs
-    with warnings.catch_warnings(action="ignore"):
+    fake = FakeTensorMode()
+    copier = Copier(fake.from_tensor)
+    model = copier.copy(task.model)
+    arguments, keywords = copier.copy(task.example.shapes_on(fake), "an input")
+    with _as_in_use(model, copier), _quiet(), CountingMode(task.limits.operators):
         program = torch.export.export(model, arguments, keywords, strict=False)
         unfolded = torch.export.unflatten(program)
-    return _on_meta(unfolded, inputs, graph, how)
+    return _on_meta(replace(task, model=unfolded), how)
 
 
-def _really(model: torch.nn.Module, inputs: Inputs, graph: Graph, how: str) -> CapturedModel:
-    if any(tensor.is_meta for tensor in (*(tensor for _, tensor in _held(model)), *tensors_in(inputs))):
-        raise UsageError("not possible, the weights or the inputs have no data")
-    recorder = Recorder(model, graph)
-    _prepare(graph, [tensor for _, tensor in _held(model)], inputs)
-    with ListeningMode(recorder.hear), recorder.listening():
-        output = model(*inputs[0], **inputs[1])
-    return _finish(graph, model, output, how, guesses=0)
+def _really(task: Task, how: str) -> CapturedModel:
+    """On a copy that has the weights' memory in common with the model for as long as nothing is written into it."""
+    own: list[torch.Tensor] = []
+    clones = Twins(with_data=True)
+
+    def twin(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_meta:
+            raise UsageError("not possible, the weights or the inputs have no data")
+        if type(tensor) is torch.nn.Parameter:
+            return torch.nn.Parameter(tensor.data, tensor.requires_grad)
+        own.append(clones.of(tensor))
+        return own[-1]
+
+    copier = Copier(twin)
+    model, inputs = copier.copy(task.model), copier.copy(task.example.values, "an input")
+    with _as_in_use(model, copier):
+        if _is_lazy(model):
+            model(*Copier(twin).copy(inputs[0]), **Copier(twin).copy(inputs[1]))
+        recording = Recording(task, model, inputs)
+        mode = ListeningMode(recording.recorder.hear, own)
+        with mode, DirectMode(mode), recording.recorder.listening():
+            output = model(*inputs[0], **inputs[1])
+    return recording.finish(output, how)
 
 
-ROUTES: Mapping[str, Callable[[torch.nn.Module, Inputs, Graph, str], CapturedModel]] = {
+ROUTES: Mapping[str, Callable[[Task, str], CapturedModel]] = {
     "shapes alone": _on_meta,
     "torch.export": _exported,
-    "one real run": _really,
+    REALLY: _really,
 }
 
 
-def _prepare(graph: Graph, held: Any, inputs: Inputs) -> None:
-    for tensor in held:
-        graph.add_parameter(view_of(tensor))
-    for position, tensor in enumerate(tensors_in(inputs)):
-        graph.add_input(f"input_{position}", view_of(tensor))
+class Recording:
+    """One call of a model as it becomes a graph."""
+
+    def __init__(self, task: Task, model: torch.nn.Module, inputs: Inputs) -> None:
+        self.graph = Graph(task.example.batch_size)
+        self.recorder = Recorder(model, self.graph, task.limits)
+        held = list(_held(model))
+        self._parameter_bytes = sum(tensor.numel() * tensor.element_size() for tensor in held)
+        for tensor in held:
+            self.graph.add_parameter(view_of(tensor))
+        for position, tensor in enumerate(tensors_in(inputs)):
+            self.graph.add_input(f"input_{position}", view_of(tensor))
+
+    def finish(self, output: Any, how: str, guessed: tuple[Guess, ...] = ()) -> CapturedModel:
+        outputs = [(f"output_{position}", view_of(tensor)) for position, tensor in enumerate(tensors_in(output))]
+        return self.graph.finish(outputs, self._parameter_bytes, how, guessed)
 
 
-def _finish(graph: Graph, model: torch.nn.Module, output: Any, how: str, guesses: int) -> CapturedModel:
-    outputs = [(f"output_{position}", view_of(tensor)) for position, tensor in enumerate(tensors_in(output))]
-    parameter_bytes = sum(tensor.numel() * tensor.element_size() for _, tensor in _held(model))
-    return graph.finish(outputs, parameter_bytes, how, guesses)
-
-
-def _held(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _held(model: torch.nn.Module) -> Iterator[torch.Tensor]:
     """Parameters and buffers, each once."""
-    yield from model.named_parameters()
-    yield from model.named_buffers()
+    yield from model.parameters()
+    yield from model.buffers()
 
 
-def arguments(example_inputs: Any) -> Inputs:
-    """A tensor, a sequence of arguments, or a mapping of keyword arguments."""
-    if isinstance(example_inputs, Mapping):
-        return (), dict(example_inputs)
-    if isinstance(example_inputs, Sequence):
-        return tuple(example_inputs), {}
-    return (example_inputs,), {}
-
-
-def with_batch_size(inputs: Inputs, batch_size: int | None) -> tuple[Inputs, int]:
-    """Inputs of the wanted batch size, and that size: the first axis of the first tensor is the batch.
-
-    Every tensor that begins with the same size is made longer or shorter by repeating or leaving out entries.
-    """
-    given = next((len(tensor) for tensor in tensors_in(inputs) if tensor.dim()), None)
-    if given is None or batch_size is None or batch_size == given:
-        return inputs, batch_size or given or 1
-    wanted = batch_size
-
-    def resized(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() == 0 or len(tensor) != given:
-            return tensor
-        entries = torch.arange(wanted, device=tensor.device) % max(given, 1)
-        return tensor.index_select(0, entries)
-
-    return tree_map_only(torch.Tensor, resized, inputs), wanted
+def _is_lazy(model: torch.nn.Module) -> bool:
+    """Whether a first call makes parameters, which is no work of later calls."""
+    return any(is_lazy(each) for each in _held(model))
 
 
 @contextmanager
-def _as_in_use(model: torch.nn.Module) -> Iterator[None]:
-    """The model as it is when it is asked for predictions; afterwards as it was."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
+def _as_in_use(model: torch.nn.Module, copier: Copier) -> Iterator[None]:
+    """The copy of a model as it is when it is asked for predictions; all else is afterwards as it was."""
+    with put_back(copier.code), torch.no_grad(), plain_attention():
+        model.eval()
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch writes a traceback to its log where an export fails; the error says it too."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.addFilter(_nothing)
     try:
-        with torch.no_grad(), plain_attention():
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
-        for module in training:
-            module.training = True
+        log.removeFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
+
+
+def _warn_of_remains(made: list[ReferenceType[torch.Tensor]]) -> None:
+    """Tensors that outlive the copy are kept by something that the model's code reaches in a way we do not see."""
+    if any(each() is not None for each in made):
+        gc.collect()
+    left = [tensor for each in made if (tensor := each()) is not None]
+    if left:
+        holders = sorted({type(holder).__name__ for holder in gc.get_referrers(*left) if holder is not left})
+        warnings.warn(
+            f"{len(left)} tensors without data are still held after the model was captured (by {', '.join(holders)}): "
+            "its code keeps them outside of the model, and a later call may find them",
+            stacklevel=4,
+        )
 
 
 def _first_line(error: Exception) -> str:

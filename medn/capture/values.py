@@ -90,6 +90,23 @@ class UnknownOperator:
 
 
 @dataclass(frozen=True)
+class Guess:
+    """A value that the model's code asked for and that only a real run would know, and what it was told."""
+
+    name: str
+    """The path of the module that asked."""
+    place: str
+    """The file and the line."""
+    answer: str
+    count: int
+    """How often it was asked there."""
+
+    def __str__(self) -> str:
+        times = f" {self.count} times" if self.count > 1 else ""
+        return f"{self.place}{f' in {self.name}' if self.name else ''}: taken as {self.answer}{times}"
+
+
+@dataclass(frozen=True)
 class CapturedModel:
     """The layers of a model in the order they run."""
 
@@ -102,6 +119,8 @@ class CapturedModel:
     """Which way of capturing succeeded."""
     guesses: int = 0
     """How often the model's code asked for a value that only a real run would know, and was answered with a guess."""
+    guessed: tuple[Guess, ...] = ()
+    """Where it asked."""
     notes: tuple[str, ...] = ()
     """What was taken for granted while capturing, in sentences: a person should know before trusting the whole."""
 

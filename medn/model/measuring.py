@@ -48,7 +48,7 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
     """
     import torch
 
-    from medn.capture.torch_capture import arguments
+    from medn.capture.examples import arguments
 
     positional, named = arguments(example_inputs)
     tensors, names = (*positional, *named.values()), list(named)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from medn.capture.values import CapturedModel
+from medn.capture.values import CapturedModel, Guess
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.predictor.prediction import Predictions
@@ -83,6 +83,16 @@ class ModelPrediction:
     """How the time of layers that the bundle does not predict was estimated."""
 
     @property
+    def guesses(self) -> int:
+        """How many values were guessed when the model was captured; with another answer its work may be another."""
+        return self.captured.guesses
+
+    @property
+    def guessed(self) -> tuple[Guess, ...]:
+        """Where, and what was taken for them."""
+        return self.captured.guessed
+
+    @property
     def memory_bytes(self) -> float:
         return self.weight_bytes + self.peak_activation_bytes
 
@@ -152,6 +162,8 @@ class ModelPrediction:
         return {
             **{name: getattr(self, name) for name in (*totals, *memory, *shares, "generic")},
             "notes": list(self.captured.notes),
+            "guesses": self.guesses,
+            "guessed": [asdict(guess) for guess in self.guessed],
             "unknown": [row._asdict() for row in self.unknown],
             "layers": [row._asdict() for row in self.rows],
         }

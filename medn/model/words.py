@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from medn.core.units import bytes_words, latency_words, percent
 from medn.model.prediction import ModelPrediction
 
+PLACES = 5
+"""Of guesses, that are told one by one."""
+
 
 def sentences(found: ModelPrediction) -> Iterator[str]:
     """The whole model in words."""
@@ -17,8 +20,7 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
     yield f"{bytes_words(found.weight_bytes)} of weights, {bytes_words(found.peak_activation_bytes)} of tensors at most"
     if found.energy_j is not None:
         yield f"{found.energy_j:.3g} J"
-    if found.captured.guesses:
-        yield f"the model's code asked for {found.captured.guesses} values that only a real run would know"
+    yield from _guesses(found)
     yield from found.captured.notes
     if found.outside_share:
         yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
@@ -34,3 +36,13 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
             f"  {row.layers} x {row.operator}: {percent(row.time_share)} of the time, "
             f"{percent(row.flops_share)} of the FLOPs, {percent(row.bytes_share)} of the bytes"
         )
+
+
+def _guesses(found: ModelPrediction) -> Iterator[str]:
+    if found.guesses:
+        values = "1 value was" if found.guesses == 1 else f"{found.guesses} values were"
+        yield f"{values} guessed that the model's code asks for and only a real run would know: its work may be another"
+    for guess in found.guessed[:PLACES]:
+        yield f"  {guess}"
+    if len(found.guessed) > PLACES:
+        yield f"  and at {len(found.guessed) - PLACES} other places"

@@ -28,6 +28,13 @@ def with_attribute():
     net.example_inputs = (net_inputs,)
     return net
 
+class Asking(torch.nn.Module):
+    def forward(self, x):
+        return x.relu() if x.sum() > 0 else x.softmax(-1)
+
+def asking():
+    return Asking(), torch.zeros(1, 128, device="meta")
+
 def wrong():
     return 7
 
@@ -73,6 +80,20 @@ def test_a_captured_file_and_a_condition_are_read(bundle: str, tmp_path: Path, c
     found = json.loads(capsys.readouterr().out)
     assert found["latency_s"] > 1
     assert found["utilization"] == 0.2
+
+
+def test_guessed_values_are_told(bundle: str, capsys: Capture) -> None:
+    assert medn(["predict", bundle, "python:own_nets:asking"]) == 0
+    said = capsys.readouterr().err
+    assert "1 value was guessed that the model's code asks for and only a real run would know" in said
+    assert "own_nets.py:15: taken as False" in said
+
+
+def test_guessed_values_are_in_the_json(bundle: str, capsys: Capture) -> None:
+    assert medn(["predict", bundle, "python:own_nets:asking", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["guesses"] == 1
+    assert found["guessed"] == [{"name": "", "place": "own_nets.py:15", "answer": "False", "count": 1}]
 
 
 def test_an_onnx_file_is_read(bundle: str, tmp_path: Path, capsys: Capture) -> None:

@@ -43,9 +43,10 @@ def test_an_unknown_model_gets_the_near_miss(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_script_writes_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["capture_coverage", "--only", "vgg16", "--out", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["capture_coverage", "--only", "mobilenetv2_100", "--out", str(tmp_path)])
     assert capture_coverage.main() == 0
     written = json.loads((tmp_path / "capture_coverage.json").read_text())
     assert written["about"]["captured"] == "1 of 1"
+    assert written["about"]["left as it was"] == "1 of 1"
     assert written["rows"][0]["FLOPs"] == 1.0
-    assert "| vgg16 |" in capsys.readouterr().out
+    assert "| mobilenetv2_100 |" in capsys.readouterr().out

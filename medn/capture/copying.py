@@ -1,0 +1,248 @@
+"""A copy of a model that shares nothing with it that a call could change.
+
+Objects are copied as they lie in memory, so that no class has a say in it: neither `__deepcopy__` nor `__getstate__` of
+the model's own classes runs. Tensors are replaced by what `twin` makes of them, so that weights need not be copied.
+Code is not copied: the functions and classes that were met are told, so that what hangs on them can be watched.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import io
+import os
+import sys
+import threading
+import types
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from medn.core.errors import UsageError
+
+CODE = (type, types.FunctionType, functools._lru_cache_wrapper, property, staticmethod, classmethod)
+FIXED = (
+    *(bool, int, float, complex, str, bytes, range, slice, types.NoneType, types.EllipsisType, types.ModuleType),
+    *(types.CodeType, types.MappingProxyType, enum.Enum),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.fx.Graph, torch.fx.Node),
+    *(torch._ops.OpOverload, torch._ops.OpOverloadPacket, np.dtype, np.generic),
+)
+"""What nobody can change, or what a call of a model leaves alone."""
+LOCKS = {type(make()): make for make in (threading.Lock, threading.RLock)}
+LARGEST_ARRAY_BYTES = 64 << 20
+"""Larger numpy arrays are not copied but shown in a form that cannot be written to."""
+DEEPEST = 100_000
+"""Calls within one another; the copies of nested modules nest as deeply."""
+
+
+class NotCopied:
+    """Stands where something cannot be copied, and says so as soon as it is used."""
+
+    def __init__(self, kind: str, where: str) -> None:
+        self.__dict__["_said"] = f"{where} is a {kind}, which cannot be copied, and a call must not use the model's own"
+
+    def _refuse(self, *given: Any) -> Any:
+        raise UsageError(self.__dict__["_said"])
+
+    __getattr__ = __setattr__ = __call__ = __iter__ = __next__ = __enter__ = __exit__ = __len__ = __bool__ = _refuse
+    __getitem__ = __setitem__ = __contains__ = __await__ = __aiter__ = __anext__ = _refuse
+
+
+class Copier:
+    """Copies whatever it is given, each object once, however many calls name it."""
+
+    def __init__(self, twin: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self.code: list[Any] = []
+        """Functions and classes that were met; they are not copied."""
+        self._twin = twin
+        self._copies: dict[int, Any] = {}
+        self._originals: list[Any] = []
+        """Kept, so that no other object gets the address of one that was copied."""
+
+    def copy(self, value: Any, where: str = "the model") -> Any:
+        with _deep_calls():
+            return self._copied(value, where)
+
+    def _copied(self, value: Any, where: str) -> Any:
+        if isinstance(value, CODE):
+            self.code.append(value)
+            return value
+        if isinstance(value, FIXED):
+            return value
+        if id(value) not in self._copies:
+            self._originals.append(value)
+            self._copies[id(value)] = self._made(value, where)
+        return self._copies[id(value)]
+
+    def _made(self, value: Any, where: str) -> Any:
+        special = _SPECIAL.get(type(value))
+        if special is not None:
+            return special(self, value, where)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, where)
+        if isinstance(value, weakref.ref):
+            return weakref.ref(referent) if (referent := self._copied(value(), where)) is not None else value
+        if isinstance(value, io.IOBase) and not isinstance(value, (io.StringIO, io.BytesIO)):
+            return _reopened(value, where)
+        try:
+            return self._instance(value, where)
+        except UsageError:
+            raise
+        except Exception:  # whatever a class raises that refuses to be copied
+            return NotCopied(type(value).__name__, where)
+
+    def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
+        return tuple([self._copied(each, where) for each in value])
+
+    def _mapping(self, value: dict[Any, Any], where: str) -> Any:
+        made = self._copies[id(value)] = copy.copy(value)
+        made.clear()
+        for key, part in list(value.items()):
+            made[self._copied(key, where)] = self._copied(part, f"{where}.{key}" if isinstance(key, str) else where)
+        return made
+
+    def _sequence(self, value: list[Any] | deque[Any], where: str) -> Any:
+        made = self._copies[id(value)] = copy.copy(value)
+        made.clear()
+        made.extend([self._copied(part, where) for part in value])
+        return made
+
+    def _set(self, value: set[Any], where: str) -> Any:
+        made: set[Any] = set()
+        self._copies[id(value)] = made
+        made.update([self._copied(part, where) for part in value])
+        return made
+
+    def _tensor(self, value: torch.Tensor, where: str) -> torch.Tensor:
+        made = self._copies[id(value)] = self._twin(value)
+        if value.__dict__ and made is not value:
+            for name, part in value.__dict__.items():
+                made.__dict__.setdefault(name, self._copied(part, f"{where}.{name}"))
+        return made
+
+    def _instance(self, value: Any, where: str) -> Any:
+        """An object with attributes, as it lies in memory; one with other insides by the protocol of its own."""
+        kind = type(value)
+        self.code.append(kind)
+        plain = kind.__module__.partition(".")[0] not in sys.stdlib_module_names
+        if not plain or isinstance(value, torch.jit.ScriptModule):
+            return self._by_protocol(value, where)
+        try:
+            made = object.__new__(kind)
+        except TypeError:  # its memory is not that of a plain object
+            return self._by_protocol(value, where)
+        self._copies[id(value)] = made
+        for name, part in list(getattr(value, "__dict__", {}).items()):
+            made.__dict__[name] = self._copied(part, where if name == "_modules" else f"{where}.{name}")
+        for name in slots_of(kind):
+            if hasattr(value, name):
+                object.__setattr__(made, name, self._copied(getattr(value, name), f"{where}.{name}"))
+        return made
+
+    def _by_protocol(self, value: Any, where: str) -> Any:
+        if isinstance(value, np.ndarray) and value.nbytes > LARGEST_ARRAY_BYTES:
+            shown = value.view()
+            shown.flags.writeable = False
+            return shown
+        if hasattr(type(value), "__deepcopy__"):
+            return copy.deepcopy(value, self._copies)
+        reduced: Any = value.__reduce_ex__(4)
+        if isinstance(reduced, str):
+            return value
+        make, given, state, items, pairs = [*reduced, None, None, None][:5]
+        made = self._copies[id(value)] = make(*self._copied(tuple(given), where))
+        state = self._copied(state, where)
+        if hasattr(made, "__setstate__") and state is not None:
+            made.__setstate__(state)
+        else:
+            _set_state(made, state)
+        for part in items or ():
+            made.append(self._copied(part, where))
+        for key, part in pairs or ():
+            made[self._copied(key, where)] = self._copied(part, where)
+        return made
+
+    def _method(self, value: types.MethodType, where: str) -> Any:
+        return types.MethodType(self._copied(value.__func__, where), self._copied(value.__self__, where))
+
+    def _built_in(self, value: types.BuiltinMethodType, where: str) -> Any:
+        """A method of something built in, such as `acquire` of a lock; of a module it is a plain function."""
+        owner = value.__self__
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            return value
+        return getattr(self._copied(owner, where), value.__name__)
+
+    def _proxy(self, value: Any, where: str) -> Any:
+        return weakref.proxy(self._copied(value.__reduce_ex__.__self__, where))
+
+    def _thread_local(self, value: threading.local, where: str) -> Any:
+        made = self._copies[id(value)] = threading.local()
+        made.__dict__.update(self._copied(dict(value.__dict__), where))
+        return made
+
+
+def _random_generator(copier: Copier, value: torch.Generator, where: str) -> torch.Generator:
+    return torch.Generator(value.device).set_state(value.get_state())
+
+
+def _new_lock(copier: Copier, value: Any, where: str) -> Any:
+    return LOCKS[type(value)]()
+
+
+_SPECIAL: dict[type, Callable[[Copier, Any, str], Any]] = {
+    tuple: Copier._tuple,
+    **dict.fromkeys((dict, OrderedDict, defaultdict), Copier._mapping),
+    **dict.fromkeys((list, deque), Copier._sequence),
+    set: Copier._set,
+    **dict.fromkeys((weakref.ProxyType, weakref.CallableProxyType), Copier._proxy),
+    types.MethodType: Copier._method,
+    types.BuiltinMethodType: Copier._built_in,
+    threading.local: Copier._thread_local,
+    torch.Generator: _random_generator,
+    **dict.fromkeys(LOCKS, _new_lock),
+}
+
+
+def slots_of(kind: type) -> Iterator[str]:
+    """The names of attributes that lie beside an object's `__dict__`."""
+    for each in kind.__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                private = name.startswith("__") and not name.endswith("__")
+                yield f"_{each.__name__.lstrip('_')}{name}" if private else name
+
+
+def _set_state(made: Any, state: Any) -> None:
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes:
+        made.__dict__.update(attributes)
+    for name, part in (slots or {}).items():
+        setattr(made, name, part)
+
+
+def _reopened(file: Any, where: str) -> Any:
+    """Another look at an open file, at the same place; what is written goes nowhere."""
+    try:
+        name, mode = os.devnull if file.writable() else file.name, file.mode
+        opened = open(name, mode) if "b" in mode else open(name, mode, encoding=file.encoding)  # noqa: SIM115
+        opened.seek(0 if file.writable() else file.tell())
+    except (OSError, AttributeError, ValueError, TypeError):  # closed, a socket, or telling no name
+        return NotCopied(type(file).__name__, where)
+    return opened
+
+
+@contextmanager
+def _deep_calls() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
