@@ -42,7 +42,7 @@ def value_schema(parameter: Parameter) -> Schema:
     if parameter.type is bool:
         return {"type": "boolean"}
     if parameter.type is str:
-        return {"enum": list(parameter.choices)}
+        return {"enum": list(parameter.choices)} if parameter.choices else {"type": "string"}
     limits = {"minimum": parameter.low, "maximum": parameter.high}
     number = "integer" if parameter.type is int else "number"
     return {"type": number, **{key: limit for key, limit in limits.items() if limit is not None}}

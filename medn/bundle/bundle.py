@@ -18,8 +18,9 @@ from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
 from medn.bundle.checks import check_candidate, check_declared, check_rates, check_usual
 from medn.core.checking import check_name
-from medn.core.errors import MednError
+from medn.core.errors import MednError, UsageError
 from medn.core.quantities import FURTHER
+from medn.core.registry import brought_along
 from medn.core.text import shown
 from medn.core.values import Scalar, plain
 from medn.deployed.packing import unpack
@@ -48,6 +49,8 @@ class Entry:
 
     @property
     def layer_kind(self) -> LayerKind:
+        if self.declared is None and self.kind not in layer_kinds:
+            raise UsageError(brought_along("layer kind", self.kind))
         return self.declared or layer_kinds[self.kind]
 
     @property

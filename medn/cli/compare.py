@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
-from medn.cli.report import OpenOption, OutOption, show
+from medn.cli.report import OpenOption, OutOption, show, write_out
 
 if TYPE_CHECKING:
     from medn.report.compare import Pair
@@ -32,11 +32,11 @@ def compare(
     """
     from medn.report.compare import compare as compare_runs
     from medn.report.compare import comparison_page, comparison_words
-    from medn.report.page import need_libraries, write_page
+    from medn.report.page import need_libraries
 
     need_libraries()
     found = compare_runs(first, second)
-    path = write_page(out or second / "compare.html", comparison_page(found))
+    path = write_out(out or second / "compare.html", comparison_page(found))
     if as_json:
         write_json(
             {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "configs"
 """Configs that come with a checkout; an installed wheel has none."""
 
-TYPE_WORDS = {int: "whole number", bool: "yes or no", str: "word"}
+TYPE_WORDS = {int: "whole number", float: "number", bool: "yes or no", str: "word"}
 
 
 def list_entries(
@@ -125,9 +125,13 @@ def _samplers() -> list[Row]:
 
 
 def _probes() -> list[Row]:
-    from medn.devices.probe import probes
+    from medn.devices.probe import probes, reading
 
-    return [{"name": probe.name, "description": probe.description, "now": probe.read()} for probe in probes.values()]
+    found = [(probe, *reading(probe)) for probe in probes.values()]
+    return [
+        {"name": probe.name, "description": probe.description, "now": number, "missing": reason or None}
+        for probe, number, reason in found
+    ]
 
 
 def _regressors() -> list[Row]:

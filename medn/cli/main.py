@@ -32,6 +32,11 @@ from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
 
 INTERRUPTED = 130
+TRAIN_LIBRARIES = (
+    *("jinja2", "lightgbm", "matplotlib", "onnx", "onnxscript"),
+    *("optuna", "pyarrow", "sklearn", "scipy", "torch", "xgboost"),
+)
+"""What the extra `train` installs, as it is imported."""
 
 app = typer.Typer(
     name="medn",
@@ -112,6 +117,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has had enough. Python would complain once more while it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except ModuleNotFoundError as error:
+        if os.environ.get("MEDN_DEBUG"):
+            raise
+        library = (error.name or "").partition(".")[0]
+        remedy = "'medn[train]'" if library in TRAIN_LIBRARIES else library
+        say(f"medn: this needs {library}, which is not installed: pip install {remedy}")
+        return MednError.exit_code
     except Exception as error:
         if os.environ.get("MEDN_DEBUG"):
             raise

@@ -11,7 +11,7 @@ import typer
 from medn.cli.output import AsJson, say, write_json
 from medn.cli.predict_model import BatchSizeOption, PlacementOption, UtilizationOption, read_placement
 from medn.cli.summary import RunArgument
-from medn.core.errors import UsageError
+from medn.core.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from medn.capture.values import CapturedModel
@@ -54,7 +54,7 @@ def report(
     """
     from medn.report.content import gather
     from medn.report.models import predicted_models
-    from medn.report.page import need_libraries, report_page, write_page
+    from medn.report.page import need_libraries, report_page
     from medn.report.words import advice, summary
 
     need_libraries()
@@ -65,7 +65,7 @@ def report(
     captured, placed = _captured(models, batch_size), read_placement(None, placement)
     parts = predicted_models(run, captured, batch_size, utilization or 0.0, placed) if models else []
     content = gather(run, names)
-    path = write_page(out or run / "report.html", report_page(content, parts))
+    path = write_out(out or run / "report.html", report_page(content, parts))
     told = {"summary": summary(content), "advice": advice(content)}
     if as_json:
         totals = {"models": [_totals(part) for part in parts]} if parts else {}
@@ -78,6 +78,16 @@ def report(
         typer.echo(path)
     if open_page:
         show(path)
+
+
+def write_out(path: Path, page: str) -> Path:
+    """Write a page where --out may say."""
+    from medn.report.page import write_page
+
+    try:
+        return write_page(path, page)
+    except StoreError as error:
+        raise StoreError(f"{error}; choose another place with --out") from None
 
 
 def show(path: Path) -> None:

@@ -133,6 +133,8 @@ def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_e
                 f"{progress.visits} visits were made and are kept in {folder.path}; the same command goes on from there"
             )
             raise
+    for name, reason in outcome.probe_reasons.items():
+        say(f"the probe {name} gave no number ({reason}); its cells are empty there")
     if not outcome.finished:
         say(f"time is up after {outcome.visits} visits; the same command goes on from there")
     elif outcome.visits == 0:
@@ -142,6 +144,7 @@ def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_e
         "finished": outcome.finished,
         "elapsed_s": outcome.elapsed_s,
         "timed_s": outcome.timed_s,
+        "probe_reasons": dict(outcome.probe_reasons),
     }
 
 

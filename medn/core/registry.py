@@ -17,6 +17,15 @@ from medn.core.errors import UsageError, unknown
 PLUGINS = "MEDN_PLUGINS"
 
 
+def brought_along(what: str, name: object) -> str:
+    """The sentence for something that a file names and nobody registered: it may be the user's own.
+
+    >>> brought_along("layer kind", "my_op")
+    "this medn knows no layer kind named 'my_op'. If a module of yours brings it, name the module in MEDN_PLUGINS"
+    """
+    return f"this medn knows no {what} named {name!r}. If a module of yours brings it, name the module in {PLUGINS}"
+
+
 class Named(Protocol):
     @property
     def name(self) -> str: ...
@@ -85,8 +94,9 @@ def import_modules(package_name: str) -> None:
     package = importlib.import_module(package_name)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package_name}.{module.name}")
-    for name in filter(None, os.environ.get(PLUGINS, "").split(",")):
+    for name in filter(None, (written.strip() for written in os.environ.get(PLUGINS, "").split(","))):
         try:
             importlib.import_module(name)
-        except ImportError as error:
-            raise UsageError(f"{PLUGINS} names {name!r}, which cannot be imported: {error}") from None
+        except (Exception, SystemExit) as error:  # it is somebody else's module, and may fail in any way
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise UsageError(f"{PLUGINS} names {name!r}, which cannot be imported: {said}") from None

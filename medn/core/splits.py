@@ -50,12 +50,18 @@ def split_by_group(
     return Parts(*(chosen[part == index] for index in range(4)))
 
 
+class WrongSplit(UsageError):
+    """A split that the table cannot be split by, whatever is measured."""
+
+
 def leave_range_out(table: Table, column: str, above: float, seed: int) -> Parts:
     """Learn up to a value of one column, test beyond it: how well do predictions extrapolate?"""
+    if column not in table.schema.names:
+        raise WrongSplit(unknown("input", column, table.schema.names))
     values = table.column(column)
     outside = values > above
     if outside.all() or not outside.any():
-        raise UsageError(f"{column} has no rows on one side of {above:g} (from {values.min():g} to {values.max():g})")
+        raise WrongSplit(f"{column} has no rows on one side of {above:g} (from {values.min():g} to {values.max():g})")
     return _leave_out(table, outside, seed)
 
 
@@ -63,7 +69,7 @@ def leave_device_out(table: Table, device: str, seed: int) -> Parts:
     """Learn on all devices but one, test on that one."""
     names = table.schema.categories.get("device", ())
     if device not in names or len(names) < 2:
-        raise UsageError(f"device {device!r} cannot be left out: the table has {', '.join(names) or 'no devices'}")
+        raise WrongSplit(f"device {device!r} cannot be left out: the table has {', '.join(names) or 'no devices'}")
     return _leave_out(table, table.column("device") == names.index(device), seed)
 
 

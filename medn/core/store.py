@@ -7,9 +7,12 @@ and pre-empted (0 or 1), one row of the array each.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,10 @@ class Store:
         if self.must_exist and not self.path.is_file():
             raise StoreError(f"{self.path.parent} holds no measurements yet. Make them with: medn sweep CONFIG")
         with self._explained():
+            if self.must_exist and not all(os.access(path, os.W_OK) for path in (self.path, self.path.parent)):
+                self._connection = self._opened_to_read()
+                self._check_version()
+                return self
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -82,14 +89,38 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
+    def _opened_to_read(self) -> sqlite3.Connection:
+        """A journal that may not be written, and so neither locked nor given an index of its write-ahead log."""
+        address = self.path.resolve().as_uri()
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if not log.exists() or not log.stat().st_size:  # nobody is writing, and nothing is left to be read from the log
+            return sqlite3.connect(f"{address}?immutable=1", uri=True, isolation_level=None)
+        try:
+            connection = sqlite3.connect(f"{address}?mode=ro", uri=True, isolation_level=None)
+            connection.execute("PRAGMA user_version").fetchone()
+            return connection
+        except sqlite3.OperationalError:  # no index of the log is there: make one beside a copy
+            with tempfile.TemporaryDirectory(prefix="medn-") as folder:
+                for file in (self.path, log):
+                    shutil.copyfile(file, Path(folder) / file.name)
+                with closing(sqlite3.connect(Path(folder) / self.path.name)) as copy:
+                    connection = sqlite3.connect(":memory:", isolation_level=None)
+                    copy.backup(connection)
+            return connection
+
     def _migrate(self) -> None:
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if self._version() == 0:
             with self._transaction():
                 for statement in _SCHEMA.split(";")[:-1]:
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif version != SCHEMA_VERSION:
+        self._check_version()
+
+    def _version(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def _check_version(self) -> None:
+        if (version := self._version()) != SCHEMA_VERSION:
             raise StoreError(
                 f"{self.path} has schema {version}, this medn reads schema {SCHEMA_VERSION}. "
                 f"Use the medn that wrote it, or start a new run with --run"

@@ -70,13 +70,11 @@ def _spin() -> None:
         pass
 
 
-def main(path: str, index: int, count: int, core: int) -> None:
-    """One load process, bound to one core, until the parent is gone."""
+def main(index: int, count: int, core: int, parent: int) -> None:
+    """One load process, bound to one core, until the parent is gone. The shared file is its standard input."""
     if core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
-    parent = os.getppid()
-    with open(path, "r+b") as file:
-        shared = SharedNumbers(file.fileno(), count)
+    shared = SharedNumbers(sys.stdin.fileno(), count)
     run_duty_cycle(
         target=lambda: shared[0],
         work=_spin,
@@ -87,4 +85,4 @@ def main(path: str, index: int, count: int, core: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(*map(int, sys.argv[1:]))

@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -55,27 +54,27 @@ class BackgroundLoad:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> BackgroundLoad:
-        file = tempfile.NamedTemporaryFile(prefix="medn-load-", delete=False)
-        self._path = Path(file.name)
+        # A file without a name: however this process ends, nothing of it stays behind.
+        self._file = tempfile.TemporaryFile()
         count = self.cores + 1
-        file.write(bytes(8 * count))
-        file.flush()
-        self._shared = duty_cycle.SharedNumbers(file.fileno(), count)
-        file.close()
+        self._file.write(bytes(8 * count))
+        self._file.flush()
+        self._shared = duty_cycle.SharedNumbers(self._file.fileno(), count)
         self._window_start = self.reading()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop()
-        self._path.unlink(missing_ok=True)
+        self._file.close()
 
     def _start(self) -> None:
         for index in range(self.cores):
             core = self._allowed[index] if index < len(self._allowed) else -1
-            arguments = [str(self._path), str(index + 1), str(self.cores + 1), str(core)]
+            arguments = [str(index + 1), str(self.cores + 1), str(core), str(os.getpid())]
             # -S -E: a bare interpreter starts in a few milliseconds and needs nothing installed.
             command = [sys.executable, "-S", "-E", duty_cycle.__file__, *arguments]
-            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+            # In a session of its own, an interrupt at the keyboard reaches this process alone, which ends the load.
+            self._processes.append(subprocess.Popen(command, stdin=self._file, start_new_session=True))
 
     def _stop(self) -> None:
         for process in self._processes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from medn.core.registry import Registry
 
@@ -34,6 +35,31 @@ class FileProbe:
             return float(self.file.read_text()) * self.scale
         except (OSError, ValueError):
             return None
+
+
+class ReadsNumber(Protocol):
+    """A probe, shipped or declared in a config."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self) -> float | None: ...
+
+
+def reading(probe: ReadsNumber) -> tuple[float | None, str]:
+    """What a probe says now, or None and why: a probe is somebody else's code, and must not end what it is read beside.
+
+    >>> reading(FileProbe("temperature", Path("/nowhere")))
+    (None, '')
+    """
+    try:
+        found = probe.read()
+        number = None if found is None else float(found)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+    if number is not None and not math.isfinite(number):
+        return None, f"it read {number}, which is no finite number"
+    return number, ""
 
 
 probes: Registry[Probe] = Registry("probe", package="medn.devices.probes")

@@ -16,7 +16,8 @@ from urllib.parse import quote
 
 from numpy.typing import NDArray
 
-from medn.core.errors import StoreError
+from medn.core.errors import StoreError, UsageError
+from medn.core.registry import PLUGINS
 from medn.core.sheet import Sheets
 from medn.core.table import Schema
 from medn.core.values import plain
@@ -174,6 +175,12 @@ def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:
             )
         arrays_hash = facts.pop("arrays_sha256")
         return from_description(facts, _load_arrays(folder, arrays_hash) if arrays_hash and with_form else None)
+    except UsageError as error:  # a form that nobody registered
+        regressor, kind = folder.name, folder.parent.name
+        raise StoreError(
+            f"the regressor {regressor} of {kind} cannot be used: {error}. If a module of yours brings it, "
+            f"name the module in {PLUGINS}"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and train again: medn train RUN") from None
 

@@ -68,6 +68,8 @@ def evaluate_run(
         if kind not in known:
             raise UsageError(unknown("trained layer kind", kind, known))
     wanted = [each for each in candidates if each.kind in (kinds or known)]
+    for kind in {each.kind for each in wanted}:
+        source.layer_kind(kind)  # says which one is missing, rather than that nothing fits
     if seed is None:
         seed = Counter(each.seed for each in wanted).most_common(1)[0][0]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from medn.core.environment import differences, environment_id, environment_manifest
@@ -19,12 +19,12 @@ from medn.core.store import Store
 from medn.core.values import Measurement, Point, Visit
 from medn.devices.backend import Backend, backends
 from medn.devices.cpu_sheet import measure_cpu_sheet
-from medn.devices.probe import FileProbe, probes
+from medn.devices.probe import FileProbe, ReadsNumber, probes
 from medn.layer_generators.plan import pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import SHEETS_NOTE
-from medn.pipeline.visiting import ReadsNumber, Visitor
+from medn.pipeline.visiting import Visitor
 
 FINAL_STATUSES = ("unsupported", "failed", "wrong")
 """A second visit would say the same."""
@@ -45,6 +45,8 @@ class SweepOutcome:
     timed_s: float
     finished: bool
     """False where time ran out before every planned visit was made."""
+    probe_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Probes that gave no number, and why."""
 
 
 def find_devices(config: SweepConfig) -> dict[str, Backend]:
@@ -97,9 +99,11 @@ def run_sweep(
                 timed_s += visit.samples.total_s
                 if on_visit:
                     on_visit(pass_number, visits, planned, point, visit)
+        if visitor.probe_reasons:
+            store.note("probe_reasons", visitor.probe_reasons)
         target, _ = choose_target(list(store.measurements()))
         store.note("target", target.definition)
-    return SweepOutcome(visits, clock() - began, timed_s, finished)
+    return SweepOutcome(visits, clock() - began, timed_s, finished, visitor.probe_reasons)
 
 
 def _sheets(config: SweepConfig, devices: Mapping[str, Backend], kept: Sheets) -> Sheets:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FURTHER
+from medn.core.registry import brought_along
 from medn.core.sheet import Sheets
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
@@ -55,6 +56,8 @@ class Source:
     """Where rows are from that are for test only."""
 
     def layer_kind(self, name: str) -> LayerKind:
+        if name not in self.imported.declared and name not in layer_kinds:
+            raise StoreError(brought_along("layer kind", name))
         return self.imported.declared.get(name) or layer_kinds[name]
 
     @property

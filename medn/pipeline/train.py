@@ -11,7 +11,7 @@ from pathlib import Path
 
 from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError, unknown
 from medn.core.ranges import learn_range
-from medn.core.splits import Split
+from medn.core.splits import Split, WrongSplit
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
 from medn.pipeline.fitting import Fitters, OnWait, Timetable, least_seconds
 from medn.pipeline.further import further_jobs
@@ -45,6 +45,8 @@ class Refused:
     device: str
     kind: str
     reason: str
+    is_split_wrong: bool = False
+    """Whether it was the split that was asked for, and not what is measured."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def train_run(
     with run.locked():
         prepared, refused = prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)
         if not prepared:
-            raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
+            error = UsageError if any(each.is_split_wrong for each in refused) else NothingMeasured
+            raise error("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source, fixed)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
         waiting = _with_rooflines([job for index, job in enumerate(planned) if index not in kept], seed)
@@ -193,7 +196,7 @@ def prepare(
                     raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
                 parts = split.parts(table.table, seed, table.is_test)
             except MednError as error:
-                refused.append(Refused(device or POOLED, kind, one_line(error)))
+                refused.append(Refused(device or POOLED, kind, one_line(error), isinstance(error, WrongSplit)))
                 continue
             names = ("train", "validation", "calibration", "test")
             train, validation, calibration, test = (table.table.take(getattr(parts, name)) for name in names)

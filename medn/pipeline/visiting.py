@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from medn.devices.backend import Backend
 from medn.devices.child import Child
 from medn.devices.load import BackgroundLoad
 from medn.devices.measuring import IDLE_QUANTILE, LOADED_QUANTILE
+from medn.devices.probe import ReadsNumber, reading
 from medn.layer_generators.sweep import Measure
 
 UTILIZATION_WINDOW_S = 0.1
@@ -39,15 +40,6 @@ ANSWERED = (
 """What a visit takes over from the child's answers as it is."""
 
 
-class ReadsNumber(Protocol):
-    """A probe, shipped or declared in the config."""
-
-    @property
-    def name(self) -> str: ...
-
-    def read(self) -> float | None: ...
-
-
 class Visitor:
     """Makes visits, keeping one child per device and number of threads, and the load between visits."""
 
@@ -62,6 +54,8 @@ class Visitor:
         self.devices = devices
         self.options = options
         self.probes = probes
+        self.probe_reasons: dict[str, str] = {}
+        """Why a probe gave no number, as it said last."""
         self.environment_id = environment_id
         self.onnx_cache = onnx_cache
         self._children: dict[tuple[str, int], Child] = {}
@@ -84,7 +78,8 @@ class Visitor:
         """Measure a point once. What goes wrong with the layer is a status in the result, not an exception."""
         began = time.perf_counter()
         started_at = time.time()
-        probes = {probe.name: probe.read() for probe in self.probes}
+        readings = {probe.name: reading(probe) for probe in self.probes}
+        self.probe_reasons.update({name: reason for name, (_, reason) in readings.items() if reason})
         child = self._child_for(point)
         seen: dict[str, Any] = {}
         try:
@@ -104,7 +99,7 @@ class Visitor:
             environment_id=self.environment_id,
             started_at=started_at,
             samples=_samples_from(seen),
-            probes=probes,
+            probes={name: number for name, (number, _) in readings.items()},
             elapsed_s=time.perf_counter() - began,
             **{name: seen[name] for name in ANSWERED if name in seen},
         )

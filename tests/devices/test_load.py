@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +82,50 @@ def test_the_load_ends_with_its_block() -> None:
         processes = list(load._processes)
         assert len(processes) == load.cores
     assert all(process.poll() is not None for process in processes)
+
+
+HOLDING = """
+import sys, time
+from medn.devices.load import BackgroundLoad
+with BackgroundLoad(cores=1) as load:
+    load.hold(0.2)
+    print(load._processes[0].pid, flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def holding(folder: Path) -> subprocess.Popen[str]:
+    """A program that holds a load, as a terminal would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder)},
+        start_new_session=True,
+    )
+
+
+def test_an_interrupt_at_the_keyboard_does_not_make_the_load_complain(tmp_path: Path) -> None:
+    with holding(tmp_path) as program:
+        assert program.stdout
+        program.stdout.readline()
+        os.killpg(program.pid, signal.SIGINT)
+        _, complaints = program.communicate(timeout=30)
+    assert (program.returncode, complaints) == (130, "")
+
+
+def test_a_killed_program_leaves_neither_load_nor_files(tmp_path: Path) -> None:
+    with holding(tmp_path) as program:
+        assert program.stdout
+        load = int(program.stdout.readline())
+        program.kill()
+        program.communicate(timeout=30)
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{load}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{load}").exists()
+    assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from medn.core.values import Condition, Point
@@ -52,3 +53,35 @@ def test_a_loaded_device_is_slower_and_its_samples_are_all_kept(visitor: Visitor
     loaded = visitor.visit(point("host", 0.9), 0)
     assert loaded.status == idle.status == "ok"
     assert statistics.mean(loaded.samples.wall_s) > statistics.median(idle.samples.wall_s)
+
+
+class Shaky:
+    name = "shaky"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def read(self) -> float | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "reason"),
+    [
+        (OSError("no such sensor"), None, "OSError: no such sensor"),
+        (float("nan"), None, "it read nan, which is no finite number"),
+        (float("inf"), None, "it read inf, which is no finite number"),
+        ("warm", None, "ValueError: could not convert string to float: 'warm'"),
+        (np.float32(1.5), 1.5, None),
+        (None, None, None),
+    ],
+)
+def test_a_probe_without_a_number_leaves_a_gap_and_its_reason(
+    visitor: Visitor, answer: object, number: float | None, reason: str | None
+) -> None:
+    visitor.probes = [Shaky(answer)]
+    visit = visitor.visit(point("host", 0.0), 0)
+    assert (visit.status, visit.probes) == ("ok", {"shaky": number})
+    assert visitor.probe_reasons.get("shaky") == reason
