@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Settings = Mapping[str, Any]
 
+MANY_ROWS = 20_000
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -71,6 +73,8 @@ class Regressor(ABC):
     """Good settings to start the search from."""
     fixable: ClassVar[Settings] = {}
     """Further settings, with their defaults: they are not searched, but a training can fix them."""
+    for_many_rows: ClassVar[Settings] = {}
+    """What else is better from `MANY_ROWS` rows on: more rows bear larger trees, and need them."""
     shares_kinds: ClassVar[bool] = False
     """Whether it is fitted once for all kinds of a device, by `fit_together`."""
     share: ClassVar[float] = 1.0
@@ -93,6 +97,10 @@ class Regressor(ABC):
     def suggest(self, trial: optuna.Trial) -> Settings:
         """The search space. A family without settings is fitted once."""
         return self.defaults
+
+    def start(self, rows: int) -> Settings:
+        """Good settings to start the search from, for a table of so many rows."""
+        return {**self.defaults, **self.for_many_rows} if rows >= MANY_ROWS else self.defaults
 
     @property
     def is_tunable(self) -> bool:

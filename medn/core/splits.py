@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import UsageError, unknown
-from medn.core.table import Table
+from medn.core.table import Array, Table
 
 Rows = NDArray[np.int_]
 
@@ -84,9 +84,23 @@ def _leave_out(table: Table, outside: NDArray[np.bool_], seed: int) -> Parts:
     return split
 
 
-def keep_given(table: Table, test: NDArray[np.bool_], seed: int) -> Parts:
-    """The split that the data brings: these rows are for test only, all others are split by layer for the rest."""
+BEYOND = 0.25
+"""The share of test rows from which on they count as lying beyond the others: several times what chance would give."""
+
+EDGE = 0.05
+"""The share of layers at an edge: what is beyond it is beyond nearly all of them."""
+
+
+def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = ()) -> Parts:
+    """The split that the data brings: these rows are for test only, all others are split by layer for the rest.
+
+    Where the test rows lie beyond the others, so do those to choose and to calibrate by beyond those to learn from:
+    what is best in between may be the worst out there. `free` are columns that a range says nothing about.
+    """
     learned = np.flatnonzero(~test)
+    reach = _reach(table, test, free)
+    if reach is not None:
+        return _at_the_edge(table.groups, reach, learned, np.flatnonzero(test), seed)
     without_test = (*DEFAULT_FRACTIONS[:3], 0.0)
     if len(np.unique(table.groups[learned])) < len(without_test):
         raise UsageError("too few layers are left to learn from: nearly all rows are marked as test rows")
@@ -95,6 +109,32 @@ def keep_given(table: Table, test: NDArray[np.bool_], seed: int) -> Parts:
     return Parts(
         np.sort(np.concatenate([parts.train, parts.test])), parts.validation, parts.calibration, np.flatnonzero(test)
     )
+
+
+def _reach(table: Table, test: NDArray[np.bool_], free: Collection[str]) -> Array | None:
+    """How far each row goes towards the test rows, by the column in which most of these lie beyond the others."""
+    found: list[tuple[float, Array]] = []
+    for name in (name for name in table.schema.numeric if name not in free):
+        for values in (table.column(name), -table.column(name)):
+            share = float((values[test] > np.quantile(values[~test], 1 - EDGE)).mean())
+            found.append((share, values))
+    share, reach = max(found, key=lambda each: each[0], default=(0.0, None))
+    return reach if share >= BEYOND else None
+
+
+def _at_the_edge(groups: NDArray[np.str_], reach: Array, learned: Rows, test: Rows, seed: int) -> Parts:
+    """The layers that reach furthest are chosen and calibrated by, half of them each."""
+    names, places = np.unique(groups[learned], return_inverse=True)
+    furthest = np.full(len(names), -np.inf)
+    np.maximum.at(furthest, places, reach[learned])
+    random = np.random.default_rng(seed)
+    # Layers alike are taken in random order, or the last ones in a table would always be those at the edge.
+    order = np.lexsort((random.random(len(names)), -furthest))
+    edge = random.permutation(order[: max(2, round(EDGE * len(names)))])
+    part_of = np.zeros(len(names), dtype=int)
+    part_of[edge[0::2]], part_of[edge[1::2]] = 1, 2
+    part = part_of[places]
+    return Parts(learned[part == 0], learned[part == 1], learned[part == 2], test)
 
 
 SPLIT_FORMS = ("random", "pooled", "range:COLUMN:VALUE", "device:NAME")
@@ -143,12 +183,14 @@ class Split:
         """Whether what is learned is meant to be shipped; other splits answer a question of their own."""
         return self.sort in ("random", "pooled")
 
-    def parts(self, table: Table, seed: int, test: NDArray[np.bool_] | None = None) -> Parts:
+    def parts(
+        self, table: Table, seed: int, test: NDArray[np.bool_] | None = None, free: Collection[str] = ()
+    ) -> Parts:
         """The rows of each part; `test` marks those that the data itself keeps for test."""
         if test is not None and test.any():
             if not self.is_product:
                 raise UsageError(f"the rows bring a split of their own, so they cannot be split by {self}")
-            return keep_given(table, test, seed)
+            return keep_given(table, test, seed, free)
         if self.sort == "range":
             return leave_range_out(table, self.name, self.value, seed)
         if self.sort == "device":

@@ -194,13 +194,14 @@ def prepare(
                 layers = len(set(table.table.groups))
                 if layers < FEWEST_LAYERS:
                     raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
-                parts = split.parts(table.table, seed, table.is_test)
+                free = remainders(table.layer_kind)
+                parts = split.parts(table.table, seed, table.is_test, free)
             except MednError as error:
                 refused.append(Refused(device or POOLED, kind, one_line(error), isinstance(error, WrongSplit)))
                 continue
             names = ("train", "validation", "calibration", "test")
             train, validation, calibration, test = (table.table.take(getattr(parts, name)) for name in names)
-            known = learn_range(train, validation, seed, remainders(table.layer_kind))
+            known = learn_range(train, validation, seed, free)
             prepared.setdefault(device or POOLED, {})[kind] = Prepared(
                 table, parts, known, train, validation, calibration, test
             )

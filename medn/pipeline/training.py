@@ -187,12 +187,14 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         next_save = ended + (ended - began) / SAVING_SHARE
 
     seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
+    rows = max(len(train) for train, _ in pairs.values())
     return tune(
         regressor,
         fit,
         judge,
         journal=job.journal,
         seconds=seconds,
+        rows=rows,
         seed=job.seed,
         fixed=job.settings,
         watch=watch,

@@ -30,6 +30,9 @@ MOST_TRIALS = 100
 LARGEST_SHARE = 1 / 2
 """What one trial may take of the time, so that several can be compared."""
 
+FIRST_SHARE = 3 / 4
+"""What the first may take, whose settings are good ones: where a fit takes so long, half of one is no comparison."""
+
 STEP_GROWTH = 1.25
 """Errors of a fit under way are compared at steps that grow by this factor: often enough to stop a hopeless one."""
 
@@ -68,6 +71,7 @@ def tune(
     *,
     journal: Path,
     seconds: float,
+    rows: int = 0,
     seed: int = 0,
     threads: int = 1,
     fixed: Settings | None = None,
@@ -75,7 +79,7 @@ def tune(
     watch: Watch = unwatched,
     on_better: Callable[[Tuned[Result]], None] | None = None,
 ) -> Tuned[Result]:
-    """Search the settings of a regressor; `judge` gives the validation error of what `fit` made.
+    """Search the settings of a regressor; `judge` gives the validation error of what `fit` made of so many rows.
 
     A family without settings is fitted once, and so is one whose settings are all `fixed`. What the journal holds
     already counts. `on_better` is told whenever a trial of a search is the best so far.
@@ -83,7 +87,9 @@ def tune(
     fixed = fixed or {}
     if regressor.is_tunable:
         deadline = time.monotonic() + seconds
-        search = _Search(regressor, fit, judge, seed, threads, fixed, deadline, seconds, journal, watch, on_better)
+        search = _Search(
+            regressor, fit, judge, rows, seed, threads, fixed, deadline, seconds, journal, watch, on_better
+        )
         return search.run(most_trials)
     began = time.monotonic()
     settings = {**regressor.defaults, **fixed}
@@ -179,6 +185,7 @@ class _Search(Generic[Result]):
     regressor: Regressor
     fit: Callable[[Settings, Effort], Result]
     judge: Callable[[Result], float]
+    rows: int
     seed: int
     threads: int
     fixed: Settings
@@ -195,7 +202,7 @@ class _Search(Generic[Result]):
         best: tuple[float, Result, float] | None = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            free = {name: value for name, value in self.regressor.defaults.items() if name not in self.fixed}
+            free = {name: value for name, value in self.regressor.start(self.rows).items() if name not in self.fixed}
             study.enqueue_trial(free, skip_if_exists=True)
             while self._worth_another(study, most_trials):
                 trial = study.ask()
@@ -241,9 +248,9 @@ class _Search(Generic[Result]):
         usual = statistics.median(trial.duration.total_seconds() for trial in ended if trial.duration)
         return len(trials) < most_trials and left > usual / 2
 
-    def _trial_seconds(self) -> float:
+    def _trial_seconds(self, share: float = LARGEST_SHARE) -> float:
         left = self.deadline - time.monotonic()
-        return max(min(left, self.seconds * LARGEST_SHARE), self.seconds * 0.05)
+        return max(min(left, self.seconds * share), self.seconds * 0.05)
 
     def _try(self, study: optuna.Study, trial: optuna.Trial) -> tuple[float, Result, float] | None:
         """One trial. Whatever goes wrong in it is kept with its reason, and the search goes on."""
@@ -255,7 +262,8 @@ class _Search(Generic[Result]):
             settings = suggested(self.regressor, trial, self.fixed)
             trial.set_user_attr("settings", dict(settings))
             self._note(trial, settings)
-            effort = Effort(self._trial_seconds(), self.seed, self.threads, _reporter(trial, self.watch))
+            share = LARGEST_SHARE if trial.number else FIRST_SHARE
+            effort = Effort(self._trial_seconds(share), self.seed, self.threads, _reporter(trial, self.watch))
             result = self.fit(settings, effort)
             error = _checked(self.judge(result))
         except optuna.TrialPruned:

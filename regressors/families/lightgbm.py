@@ -33,6 +33,7 @@ class LightGBM(Regressor):
         "most_trees": 3000,
         "patience": 100,
     }
+    for_many_rows = {"learning_rate": 0.1, "num_leaves": 127, "min_child_samples": 10, "feature_fraction": 0.5}
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         return {

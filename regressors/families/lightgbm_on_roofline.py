@@ -21,6 +21,7 @@ class LightGBMOnRoofline(Regressor):
     share = 3.0
     packages = ("scipy", "lightgbm")
     defaults = LightGBM.defaults
+    for_many_rows = LightGBM.for_many_rows
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         return LightGBM().suggest(trial)

@@ -34,6 +34,7 @@ class XGBoost(Regressor):
         "most_trees": 3000,
         "patience": 100,
     }
+    for_many_rows = {"learning_rate": 0.1, "max_leaves": 127, "min_child_weight": 10.0, "colsample_bynode": 0.5}
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         return {

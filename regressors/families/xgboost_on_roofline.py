@@ -21,6 +21,7 @@ class XGBoostOnRoofline(Regressor):
     share = 2.0
     packages = ("scipy", "xgboost")
     defaults = XGBoost.defaults
+    for_many_rows = XGBoost.for_many_rows
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         return XGBoost().suggest(trial)

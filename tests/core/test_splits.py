@@ -116,3 +116,37 @@ def test_a_split_makes_the_parts_it_names() -> None:
     assert Split().parts(table, 3).sizes == split_by_group(table.groups, 3).sizes
     assert table.column("size")[Split.parse("range:size:20").parts(table, 0).test].min() > 20
     assert set(table.column("device")[Split.parse("device:here").parts(table, 0).test]) == {0.0}
+
+
+def given_split(beyond: bool) -> tuple[Table, Parts]:
+    """A table whose test rows are larger than all others, or like them."""
+    random = np.random.default_rng(0)
+    test = np.arange(300) % 3 == 0
+    sizes = random.uniform(1, 100, 300) + 100 * (test & beyond)
+    schema = Schema(("other", "size"))
+    inputs = np.column_stack([random.uniform(0, 1e6, 300), sizes])
+    groups = np.array([f"layer {number // 2}" for number in range(300)])
+    table = Table(schema, inputs, np.ones(300), np.where(test, np.char.add(groups, " tested"), groups))
+    return table, Split().parts(table, 0, test)
+
+
+def test_what_is_chosen_by_lies_beyond_where_the_test_rows_do() -> None:
+    table, parts = given_split(beyond=True)
+    size = table.column("size")
+    assert size[parts.train].max() <= min(size[parts.validation].max(), size[parts.calibration].max())
+    assert len(parts.validation) + len(parts.calibration) == pytest.approx(0.05 * 200, abs=4)
+    assert len(parts.test) == 100
+
+
+def test_what_is_chosen_by_is_drawn_at_random_where_the_test_rows_are_like_the_others() -> None:
+    table, parts = given_split(beyond=False)
+    size = table.column("size")
+    assert size[parts.validation].mean() == pytest.approx(size[parts.train].mean(), rel=0.3)
+    assert sum(parts.sizes.values()) == 300
+
+
+@pytest.mark.parametrize("beyond", [True, False])
+def test_the_parts_of_a_given_split_share_no_layer(beyond: bool) -> None:
+    table, parts = given_split(beyond)
+    layers = [set(table.groups[getattr(parts, name)]) for name in parts.sizes]
+    assert sum(map(len, layers)) == len(set.union(*layers))
