@@ -51,13 +51,16 @@ def _counted(option: Option, share: Shares) -> Cost:
     return Cost(share[option.place] * option.cost.us, option.cost.bytes, option.cost.load_ms)
 
 
-def choose(options: Sequence[Option], budget: Budget, share: Shares, seed: int = 0) -> Selection:
-    """The selection that a budget asks for; an impossible budget is refused with the nearest possible one."""
+def choose(options: Sequence[Option], budget: Budget, share: Shares, seed: int = 0, fixed: Cost = NO_COST) -> Selection:
+    """The selection that a budget asks for; an impossible budget is refused with the nearest possible one.
+
+    `fixed` is what any selection takes of the budget.
+    """
     mode = MODES[budget.mode]
     worth = {place: front(found) for place, found in by_place(options).items()}
-    best = _least(worth, lambda option: share[option.place] * option.error, budget, share)
+    best = _least(worth, lambda option: share[option.place] * option.error, budget, share, fixed)
     near = {place: [each for each in worth[place] if _is_near(each, best[place], mode, seed)] for place in worth}
-    return _least(near, lambda option: share[option.place] * mode.price(option.cost), budget, share)
+    return _least(near, lambda option: share[option.place] * mode.price(option.cost), budget, share, fixed)
 
 
 def _is_near(option: Option, best: Option, mode: Mode, seed: int) -> bool:
@@ -67,10 +70,15 @@ def _is_near(option: Option, best: Option, mode: Mode, seed: int) -> bool:
 
 
 def _least(
-    options: Mapping[str, Sequence[Option]], value: Callable[[Option], float], budget: Budget, share: Shares
+    options: Mapping[str, Sequence[Option]],
+    value: Callable[[Option], float],
+    budget: Budget,
+    share: Shares,
+    fixed: Cost,
 ) -> Selection:
     """The selection with the least sum of values within the budget, exactly."""
-    limits = _amounts(budget.limits)
+    taken = _amounts(fixed)
+    limits = np.maximum(_amounts(budget.limits) - taken, SLACK)
     limited = np.isfinite(limits)
     classes = [
         Items(
@@ -81,7 +89,7 @@ def _least(
     ]
     picks = solve(classes, limits[limited])
     if picks is None:
-        raise UsageError(_refusal(budget, limited, nearest_limits(classes, limits[limited])))
+        raise UsageError(_refusal(budget, limited, nearest_limits(classes, limits[limited]) + taken[limited]))
     return {place: found[pick] for (place, found), pick in zip(options.items(), picks, strict=True)}
 
 

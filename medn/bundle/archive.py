@@ -7,6 +7,7 @@ names. Whatever does not match the manifest exactly is refused.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import stat
@@ -51,17 +52,25 @@ class Limits:
 LIMITS = Limits()
 
 
-def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-    """Write a bundle, whole or not at all."""
+def archive_bytes(manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """The whole file."""
     vouched = {name: {"bytes": len(part), "sha256": _hash(part)} for name, part in parts.items()}
     stated = {"format": FORMAT, **manifest, "parts": vouched}
+    content = {MANIFEST: json.dumps(stated, separators=(",", ":"), allow_nan=False).encode(), **parts}
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for name, part in content.items():
+            archive.writestr(zipfile.ZipInfo(name, LONGEST_AGO), part)
+    return written.getvalue()
+
+
+def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+    """Write a bundle, whole or not at all."""
+    content = archive_bytes(manifest, parts)
     beside = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as archive:
-            content = {MANIFEST: json.dumps(stated, separators=(",", ":"), allow_nan=False).encode(), **parts}
-            for name, part in content.items():
-                archive.writestr(zipfile.ZipInfo(name, LONGEST_AGO), part)
+        beside.write_bytes(content)
         os.replace(beside, path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn import __version__
-from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, one_line, read_archive, write_archive
+from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, one_line, read_archive, write_archive
 from medn.bundle.checks import check_candidate, check_declared, check_rates, check_usual
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
@@ -91,6 +91,16 @@ class Bundle:
 
 
 def write_bundle(path: Path, bundle: Bundle) -> None:
+    write_archive(path, *_packed(bundle))
+
+
+def bundle_size(bundle: Bundle, first: int = 0) -> int:
+    """How many bytes the file has; its entries are numbered from `first` on."""
+    return len(archive_bytes(*_packed(bundle, first)))
+
+
+def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
+    """The manifest, and every part by its name."""
     import safetensors.numpy
 
     parts: dict[str, bytes] = {}
@@ -100,7 +110,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         return name
 
     entries = []
-    for place, entry in enumerate(bundle.entries):
+    for place, entry in enumerate(bundle.entries, first):
         chosen = {"latency": entry.latency, **entry.further}
         described = {name: describe(candidate) for name, candidate in chosen.items()}
         written: Json = {
@@ -115,7 +125,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         if entry.declared:
             written["declared"] = plain(entry.declared.as_json())
         entries.append(written)
-    manifest = {
+    manifest: Json = {
         "version": VERSION,
         "medn": __version__,
         "name": bundle.name,
@@ -124,7 +134,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
         "streaming": dict(bundle.streaming),
         "entries": entries,
     }
-    write_archive(path, manifest, parts)
+    return manifest, parts
 
 
 def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:

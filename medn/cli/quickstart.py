@@ -85,6 +85,8 @@ def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
     from medn.selection.budget import Budget
 
     outcome = select_run(run, Budget())
+    for lost in outcome.lost:
+        say(f"nothing could be chosen for {lost.words}")
     bundle = bundle_run(run, outcome.chosen)
     return outcome, bundle, write_page(run / "report.html", report_page(gather(run)))
 

@@ -10,7 +10,7 @@ from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.progress import CostProgress
 from medn.cli.summary import RunArgument
 from medn.cli.train import KindsOption, names_option, need_libraries, split_option
-from medn.core.errors import UsageError
+from medn.core.errors import MednError, UsageError
 from medn.core.units import duration_words, percent
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def select(
     run: RunArgument,
     mode: ModeOption = "accuracy",
     max_us: Annotated[float | None, typer.Option("--max-us", help="Microseconds a row, mean over kinds.")] = None,
-    max_kb: Annotated[float | None, typer.Option("--max-kb", help="Kilobytes of all kinds together.")] = None,
+    max_kb: Annotated[float | None, typer.Option("--max-kb", help="Kilobytes (1000 bytes) of the bundle.")] = None,
     max_load_ms: Annotated[float | None, typer.Option("--max-load-ms", help="Milliseconds to load all kinds.")] = None,
     rows: RowsOption = 1,
     weights: WeightsOption = "",
@@ -76,7 +76,15 @@ def select(
     bundle = bundle_run(run, outcome.chosen)
     if as_json:
         write_json(_outcome_json(outcome, bundle))
-        return
+    else:
+        _show(outcome, rows, bundle)
+    if outcome.kept:
+        say(f"kept as chosen before: {', '.join(outcome.kept)}")
+    if outcome.lost:
+        raise MednError(f"nothing could be chosen for {'; for '.join(each.words for each in outcome.lost)}")
+
+
+def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:
     several = len({candidate.device for candidate in outcome.chosen}) > 1
     write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
     say(_gain_words(outcome))
@@ -130,5 +138,8 @@ def _outcome_json(outcome: SelectOutcome, bundle: Path) -> dict[str, Any]:
         "schemes": board.schemes,
         "gain": board.gain,
         "bundle": str(bundle),
+        "bytes": bundle.stat().st_size,
+        "kept": list(outcome.kept),
+        "lost": [{"device": each.device, "kind": each.kind, "reasons": dict(each.reasons)} for each in outcome.lost],
         "elapsed_s": outcome.elapsed_s,
     }

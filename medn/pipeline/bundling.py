@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from medn.bundle.bundle import Bundle, Entry, write_bundle
+from medn.bundle.bundle import Bundle, Entry, bundle_size, write_bundle
 from medn.core.dataset import OUTCOME_COLUMNS
 from medn.core.errors import UsageError
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.devices.cache import largest_cache_bytes
+from medn.layer_generators.declared import DeclaredKind
 from medn.pipeline.candidates import Candidate
-from medn.pipeline.further import load_further
+from medn.pipeline.further import Further, load_further
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.streaming import streaming_rates
 from medn.pipeline.tables import imported_kinds, read_source
@@ -23,6 +26,10 @@ from medn.pipeline.tables import imported_kinds, read_source
 SUFFIX = ".medn"
 QUIET: Mapping[str, Scalar] = {"batch_size": 1, "utilization": 0.0}
 """What a query means that does not say, whatever was measured most."""
+
+LARGEST_SIZE = 10**9
+COMMAS = 2
+"""In the manifest, between an entry and the next: in the list of entries and in that of parts."""
 
 OFTEN = 0.05
 """The share of the measurements from which on a value counts as one that was chosen, not one that happened."""
@@ -39,26 +46,67 @@ def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
     """The bundle of a run, in memory."""
     if not chosen:
         raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
-    conditions, further = _conditions(folder), load_further(folder)
-    declared = imported_kinds(folder).declared
-    entries = [
-        Entry(
-            latency=candidate,
-            further=further.get((candidate.device, candidate.kind), {}),
-            usual=_usual_values(_of(conditions, candidate)),
-            declared=declared.get(candidate.kind),
+    return Shipping.of(folder).bundle(name, sorted(chosen, key=lambda each: (each.device, each.kind)))
+
+
+@dataclass(frozen=True, eq=False)
+class Shipping:
+    """What a bundle of a run holds beside the candidates."""
+
+    usual: Callable[[str, str], Mapping[str, Scalar]]
+    further: Further
+    declared: Mapping[str, DeclaredKind]
+    environments: Mapping[str, Any]
+    backends: Mapping[str, str]
+    streaming: Mapping[str, float]
+
+    @classmethod
+    def of(cls, folder: Path) -> Shipping:
+        conditions = _conditions(folder)
+        environments, backends = _machines(folder)
+        return cls(
+            cache(lambda device, kind: _usual_values(_of(conditions, device, kind))),
+            load_further(folder),
+            imported_kinds(folder).declared,
+            environments,
+            backends,
+            streaming_rates(read_source(folder), largest_cache_bytes(environments)),
         )
-        for candidate in sorted(chosen, key=lambda each: (each.device, each.kind))
-    ]
-    environments, backends = _machines(folder)
-    streaming = streaming_rates(read_source(folder), largest_cache_bytes(environments))
-    return Bundle(name, tuple(entries), environments, backends=backends, streaming=streaming)
+
+    def bundle(self, name: str, chosen: Sequence[Candidate]) -> Bundle:
+        entries = tuple(map(self._entry, chosen))
+        return Bundle(name, entries, self.environments, backends=self.backends, streaming=self.streaming)
+
+    def _entry(self, candidate: Candidate) -> Entry:
+        return Entry(
+            latency=candidate,
+            further=self.further.get((candidate.device, candidate.kind), {}),
+            usual=self.usual(candidate.device, candidate.kind),
+            declared=self.declared.get(candidate.kind),
+        )
 
 
-def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], candidate: Candidate) -> list[dict[str, Any]]:
+class Sizes:
+    """How many bytes the file has that candidates of a run are shipped in, found by packing them."""
+
+    def __init__(self, folder: Path, places: int) -> None:
+        self.shipping = Shipping.of(folder)
+        self.name = folder.resolve().name
+        self.last = max(places - 1, 0)
+        self.fixed = bundle_size(self.shipping.bundle(self.name, ()))
+        """What a bundle has before anything is in it."""
+
+    def added(self, candidate: Candidate, costs: Mapping[str, float]) -> int:
+        """What a candidate adds. Its own size stands in it as well, and takes no more room than the number here."""
+        told = replace(candidate, costs={**costs, "bytes": LARGEST_SIZE})
+        whole = bundle_size(self.shipping.bundle(self.name, (told,)), self.last)
+        return whole - self.fixed + COMMAS
+
+
+def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], device: str, kind: str) -> list[dict[str, Any]]:
     """What a candidate learned from; one for several devices belongs to none of them."""
-    own = conditions.get((candidate.device, candidate.kind))
-    return own or [each for (_, kind), found in conditions.items() if kind == candidate.kind for each in found]
+    own = conditions.get((device, kind))
+    return own or [each for (_, other), found in conditions.items() if other == kind for each in found]
 
 
 def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:

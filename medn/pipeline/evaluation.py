@@ -53,10 +53,37 @@ class Evaluated:
         return f"{self.device}/{self.kind}"
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A device and kind that was trained and has no candidate that can be used."""
+
+    device: str
+    kind: str
+    reasons: Mapping[str, str]
+    """By regressor."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} on {self.device}: {'; '.join(sorted(set(self.reasons.values())))}"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    found: list[Evaluated]
+    lost: list[Lost]
+
+
 def evaluate_run(
     folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None, seed: int | None = None
 ) -> list[Evaluated]:
     """Every device and kind that has a good candidate; the seed of the candidates if none is given."""
+    return evaluate_places(folder, kinds=kinds, split=split, seed=seed).found
+
+
+def evaluate_places(
+    folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None, seed: int | None = None
+) -> Evaluation:
+    """The same, and what was trained in vain."""
     split = split or Split()
     source = read_source(folder)
     root = candidates_root(folder, split)
@@ -77,21 +104,21 @@ def evaluate_run(
     def splits(without_unstable: bool) -> Splits:
         return prepare(source, sorted({each.kind for each in wanted}), split, seed, without_unstable)[0]
 
-    found = []
+    found, lost = [], []
     for device, kind in sorted({(each.device, each.kind) for each in wanted}):
         own = [each for each in wanted if (each.device, each.kind) == (device, kind)]
-        found += [evaluated] if (evaluated := _evaluated(own, splits)) else []
+        evaluated = _evaluated(own, splits)
+        if isinstance(evaluated, Evaluated):
+            found.append(evaluated)
+        else:
+            lost.append(evaluated)
     if not found:
-        raise StoreError(f"no candidate in {root} can be used: {_reasons(wanted)}")
-    return found
+        raise StoreError(f"no candidate in {root} can be used: {'; '.join(each.words for each in lost)}")
+    return Evaluation(found, lost)
 
 
-def _reasons(candidates: Sequence[Candidate]) -> str:
-    return "; ".join(sorted({candidate.reason or STALE for candidate in candidates}))
-
-
-def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Evaluated | None:
-    """The candidates of one device and kind; None where none is any good."""
+def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Evaluated | Lost:
+    """The candidates of one device and kind."""
     device, kind = candidates[0].device, candidates[0].kind
     prepared = _prepared(candidates, splits)
     good: dict[str, Candidate] = {}
@@ -99,12 +126,12 @@ def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]
     for candidate in candidates:
         if not candidate.is_good:
             failed[candidate.regressor] = candidate.reason
-        elif prepared is None or not _learned_from(candidate, prepared):
+        elif prepared is None or not learned_from(candidate, prepared):
             failed[candidate.regressor] = STALE
         else:
             good[candidate.regressor] = candidate
     if not good or prepared is None:
-        return None
+        return Lost(device, kind, failed)
     shipped = {name: as_shipped(each, good.get(ROOFLINE), prepared) for name, each in good.items()}
     return Evaluated(device, kind, prepared, shipped, predictions(shipped, prepared), failed)
 
@@ -136,7 +163,7 @@ def _prepared(candidates: Sequence[Candidate], splits: Callable[[bool], Splits])
     return None
 
 
-def _learned_from(candidate: Candidate, prepared: Prepared) -> bool:
+def learned_from(candidate: Candidate, prepared: Prepared) -> bool:
     """Whether the candidate scores on these rows what it scored when it was trained."""
     if candidate.split_sizes != prepared.parts.sizes or candidate.schema != prepared.source.table.schema:
         return False

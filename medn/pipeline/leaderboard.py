@@ -52,6 +52,8 @@ class Leaderboard:
     """All selections that none equals or beats, in error and microseconds and again in error and bytes."""
     gain: Json
     """What choosing brings over one regressor for everything, on test rows."""
+    fixed_bytes: int = 0
+    """What the bundle has beside what its candidates add to it."""
 
     def as_json(self) -> Json:
         return {"version": VERSION, **asdict(self)}
@@ -145,11 +147,13 @@ def candidate_rows(evaluated: Evaluated, costs: Mapping[str, Costs], pareto: set
             "note": _note(candidate, evaluated.ensembles.get(name, {})),
         }
         rows.append({column: plain(known[column]) for column in COLUMNS})
-    blank = dict.fromkeys(COLUMNS)
-    about: Json = {"device": evaluated.device, "kind": evaluated.kind, "pareto": False, "chosen": False}
-    return rows + [
-        {**blank, **about, "candidate": name, "note": reason} for name, reason in sorted(evaluated.failed.items())
-    ]
+    return rows + failed_rows(evaluated.device, evaluated.kind, evaluated.failed)
+
+
+def failed_rows(device: str, kind: str, reasons: Mapping[str, str]) -> list[Json]:
+    """A row with nothing but a note for everything that cannot be chosen."""
+    about: Json = {**dict.fromkeys(COLUMNS), "device": device, "kind": kind, "pareto": False, "chosen": False}
+    return [{**about, "candidate": name, "note": reason} for name, reason in sorted(reasons.items())]
 
 
 def _note(candidate: Candidate, members: Mapping[str, float]) -> str:

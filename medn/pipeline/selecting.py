@@ -13,11 +13,12 @@ from medn.core.metrics import relative_errors
 from medn.core.splits import Split
 from medn.core.values import plain
 from medn.deployed.packing import Json
-from medn.pipeline.candidates import Candidate, deployed_of, save_candidate
+from medn.pipeline.bundling import Sizes
+from medn.pipeline.candidates import Candidate, deployed_of, load_candidates, save_candidate
 from medn.pipeline.costs import COSTS_FILE, Costs, OnProgress, Question, measured_costs
 from medn.pipeline.ensembling import with_ensembles
-from medn.pipeline.evaluation import Evaluated, evaluate_run
-from medn.pipeline.leaderboard import Leaderboard, candidate_rows, front_row, scheme_row
+from medn.pipeline.evaluation import STALE, Evaluated, Evaluation, Lost, evaluate_places, learned_from, predictions
+from medn.pipeline.leaderboard import Leaderboard, candidate_rows, failed_rows, front_row, scheme_row
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.train import candidates_root
 from medn.selection.budget import Budget
@@ -41,6 +42,10 @@ class SelectOutcome:
     """One per device and kind, with its form and costs."""
     leaderboard: Leaderboard
     elapsed_s: float
+    lost: tuple[Lost, ...] = ()
+    """What was trained, and asked for, and has nothing that can be chosen."""
+    kept: tuple[str, ...] = ()
+    """The kinds among the chosen that were not asked for and stay as they were."""
 
 
 def select_run(
@@ -53,20 +58,80 @@ def select_run(
     on_progress: OnProgress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SelectOutcome:
-    """Choose, and write RUN/chosen and the leaderboard. What was chosen before is replaced."""
+    """Choose, and write RUN/chosen and the leaderboard. What was chosen before for other kinds than these is kept."""
     began = clock()
     root = candidates_root(folder, split or Split())
-    places = [with_ensembles(each) for each in evaluate_run(folder, kinds=kinds, split=split)]
-    share = _shares(places, budget)
+    evaluation = evaluate_places(folder, split=split)
+    _check_kinds(kinds, evaluation)
     with RunFolder(root.parent).locked():
-        costs = _costs(places, root / COSTS_FILE, measure_again, on_progress)
+        before = _chosen_before(root.parent / CHOSEN_FOLDER, kinds)
+        places = [each for each in evaluation.found if not kinds or each.kind in kinds or _is_current(each, before)]
+        places = [_with_kept(with_ensembles(each), before.get(each.place)) for each in places]
+        carried = _carried(before, places)
+        share = _shares(places, budget)
+        sizes = Sizes(root.parent, len(places) + len(carried))
+        fixed = sizes.fixed + sum(sizes.added(each, each.costs) for each in carried)
+        costs = _costs(places, sizes, root / COSTS_FILE, measure_again, on_progress)
         options = [option for each in places for option in _options(each, costs, budget.rows)]
-        selection = choose(options, budget, share)
+        free = [each for each in options if each.place not in before or each.name == before[each.place].regressor]
+        selection = choose(free, budget, share, fixed=Cost(0.0, fixed, 0.0))
         board = _leaderboard(folder, places, options, selection, costs, budget, share)
-        chosen = tuple(_chosen(each, selection[each.place].name, costs) for each in places)
+        board = replace(board, rows=[*board.rows, *_rows_beside(evaluation.lost, carried)], fixed_bytes=sizes.fixed)
+        chosen = (*(_chosen(each, selection[each.place].name, costs) for each in places), *carried)
         _write_chosen(root.parent / CHOSEN_FOLDER, chosen)
         board.write(root.parent)
-    return SelectOutcome(chosen, board, clock() - began)
+    kept = tuple(sorted({each.kind for each in before.values()}))
+    return SelectOutcome(chosen, board, clock() - began, () if kinds else tuple(evaluation.lost), kept)
+
+
+def _check_kinds(kinds: Sequence[str], evaluation: Evaluation) -> None:
+    """Kinds that were asked for must be there, and have something to choose from: nothing is changed otherwise."""
+    known = {each.kind for each in evaluation.found} | {each.kind for each in evaluation.lost}
+    for kind in kinds:
+        if kind not in known:
+            raise UsageError(unknown("trained layer kind", kind, known))
+    if lost := [each.words for each in evaluation.lost if each.kind in kinds]:
+        raise StoreError(f"nothing can be chosen for {'; for '.join(lost)}")
+
+
+def _chosen_before(folder: Path, kinds: Sequence[str]) -> dict[str, Candidate]:
+    """By place, what stays because only other kinds are chosen now; nothing where all are."""
+    if not kinds:
+        return {}
+    return {f"{each.device}/{each.kind}": each for each in load_candidates(folder) if each.kind not in kinds}
+
+
+def _is_current(evaluated: Evaluated, before: Mapping[str, Candidate]) -> bool:
+    """Whether what was chosen before can still be judged on the rows that there are."""
+    kept = before.get(evaluated.place)
+    return kept is not None and learned_from(kept, evaluated.prepared)
+
+
+def _carried(before: Mapping[str, Candidate], places: Sequence[Evaluated]) -> list[Candidate]:
+    """What stays in the bundle without being judged again."""
+    judged = {each.place for each in places}
+    return [kept for place, kept in before.items() if place not in judged]
+
+
+def _rows_beside(lost: Sequence[Lost], carried: Sequence[Candidate]) -> list[Json]:
+    """The rows of kinds that nothing could be chosen for, or that stay as they were."""
+    rows = [row for each in lost for row in failed_rows(each.device, each.kind, each.reasons)]
+    for each in carried:
+        (row,) = failed_rows(each.device, each.kind, {each.regressor: f"kept as chosen before, but {STALE}"})
+        rows.append({**row, "chosen": True})
+    return rows
+
+
+def _with_kept(evaluated: Evaluated, kept: Candidate | None) -> Evaluated:
+    """The same place with what was chosen before among its candidates: an ensemble may be made otherwise by now."""
+    if kept is None:
+        return evaluated
+    own = {kept.regressor: kept}
+    return replace(
+        evaluated,
+        candidates={**evaluated.candidates, **own},
+        predicted_s={**evaluated.predicted_s, **predictions(own, evaluated.prepared)},
+    )
 
 
 def _shares(places: Sequence[Evaluated], budget: Budget) -> Shares:
@@ -77,14 +142,22 @@ def _shares(places: Sequence[Evaluated], budget: Budget) -> Shares:
     return shares({each.place: budget.weights.get(each.kind, 1.0) for each in places})
 
 
-def _costs(places: Sequence[Evaluated], file: Path, measure_again: bool, on_progress: OnProgress | None) -> PlaceCosts:
+def _costs(
+    places: Sequence[Evaluated], sizes: Sizes, file: Path, measure_again: bool, on_progress: OnProgress | None
+) -> PlaceCosts:
+    """What every candidate takes; its bytes are those that it adds to the bundle."""
     names = [(each, name) for each in places for name in each.candidates]
     questions = {
         f"{each.place}/{name}": Question(deployed_of(each.candidates[name]).form, each.prepared.test.inputs)
         for each, name in names
     }
     found = measured_costs(questions, file, again=measure_again, on_progress=on_progress)
-    return {(each.place, name): found[f"{each.place}/{name}"] for each, name in names}
+    measured = {(each.place, name): found[f"{each.place}/{name}"] for each, name in names}
+    return {
+        (each.place, name): replace(cost, bytes=sizes.added(each.candidates[name], cost.as_json()))
+        for each, name in names
+        for cost in (measured[each.place, name],)
+    }
 
 
 def _options(evaluated: Evaluated, costs: PlaceCosts, rows: int) -> list[Option]:

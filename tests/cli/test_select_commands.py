@@ -65,6 +65,19 @@ def test_what_cannot_be_chosen_is_one_sentence(
     assert err.count("\n") == 1
 
 
+def test_a_kind_that_nothing_can_be_chosen_for_ends_with_one_unless_it_is_left_out_on_purpose(
+    trained_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(trained_run, tmp_path / "desk")
+    for path in (folder / "candidates" / "made-up" / "activation").glob("*/candidate.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "reason": "it crashed"}))
+    assert medn(["select", str(folder), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["lost"][0]["kind"] == "activation"
+    assert "nothing could be chosen for activation on made-up: it crashed" in err
+    assert medn(["select", str(folder), "--kinds", "linear"]) == 0
+
+
 def test_a_run_that_is_not_there_cannot_be_chosen_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert medn(["select", str(tmp_path / "nothing")]) == 1
     assert "no run named 'nothing'" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import pytest
 
 from medn.core.errors import NothingMeasured, StoreError, UsageError
 from medn.core.metrics import relative_errors
+from medn.pipeline.bundling import bundle_run
 from medn.pipeline.candidates import deployed_of, load_candidates
 from medn.pipeline.ensembling import folded, with_ensembles
 from medn.pipeline.evaluation import STALE, Evaluated, evaluate_run
@@ -233,3 +234,81 @@ def test_devices_are_chosen_for_apart(write_run: WriteRun, tmp_path: Path) -> No
     outcome = select_run(both, Budget())
     assert [each.device for each in outcome.chosen] == ["a/b", "one"]
     assert {each.device for each in load_candidates(both / "chosen")} == {"a/b", "one"}
+
+
+def copied(trained_run: Path, folder: Path) -> Path:
+    return shutil.copytree(trained_run, folder / "desk")
+
+
+def spoilt(run: Path, kind: str) -> None:
+    """Let every candidate of a kind have failed."""
+    for path in (run / "candidates" / "made-up" / kind).glob("*/candidate.json"):
+        facts = json.loads(path.read_text())
+        path.write_text(json.dumps({**facts, "reason": "it crashed"}))
+
+
+def test_a_kind_without_a_usable_candidate_is_told_and_stays_on_the_leaderboard(
+    trained_run: Path, tmp_path: Path
+) -> None:
+    run = copied(trained_run, tmp_path)
+    spoilt(run, "activation")
+    outcome = select_run(run, Budget())
+    assert [each.kind for each in outcome.chosen] == ["linear"]
+    (lost,) = outcome.lost
+    assert lost.words == "activation on made-up: it crashed"
+    rows = [row for row in outcome.leaderboard.rows if row["kind"] == "activation"]
+    assert {row["note"] for row in rows} == {"it crashed"}
+    assert not any(row["chosen"] for row in rows)
+
+
+def test_choosing_for_one_kind_keeps_the_others_as_they_were(trained_run: Path, tmp_path: Path) -> None:
+    run = copied(trained_run, tmp_path)
+    before = {each.kind: each.regressor for each in select_run(run, Budget()).chosen}
+    outcome = select_run(run, Budget("small"), kinds=["linear"])
+    after = {each.kind: each.regressor for each in load_candidates(run / "chosen")}
+    assert after.keys() == {"activation", "linear"}
+    assert after["activation"] == before["activation"]
+    assert (outcome.kept, outcome.lost) == (("activation",), ())
+    assert {row["kind"] for row in outcome.leaderboard.rows if row["chosen"]} == {"activation", "linear"}
+
+
+def test_what_was_chosen_before_stays_though_its_candidates_are_stale(trained_run: Path, tmp_path: Path) -> None:
+    run = copied(trained_run, tmp_path)
+    before = {each.kind: each.regressor for each in select_run(run, Budget()).chosen}
+    spoilt(run, "activation")
+    select_run(run, Budget("small"), kinds=["linear"])
+    after = {each.kind: each.regressor for each in load_candidates(run / "chosen")}
+    assert after["activation"] == before["activation"]
+
+
+def test_a_kind_alone_is_chosen_alone_where_nothing_was_chosen_before(trained_run: Path, tmp_path: Path) -> None:
+    outcome = select_run(copied(trained_run, tmp_path), Budget(), kinds=["linear"])
+    assert ([each.kind for each in outcome.chosen], outcome.kept) == (["linear"], ())
+
+
+def test_a_kind_that_cannot_be_chosen_changes_nothing(trained_run: Path, tmp_path: Path) -> None:
+    run = copied(trained_run, tmp_path)
+    select_run(run, Budget())
+    spoilt(run, "activation")
+    with pytest.raises(StoreError, match="nothing can be chosen for activation on made-up: it crashed"):
+        select_run(run, Budget(), kinds=["activation"])
+    assert {each.kind for each in load_candidates(run / "chosen")} == {"activation", "linear"}
+
+
+def test_the_size_budget_bounds_the_file(run: Path, outcome: SelectOutcome) -> None:
+    """Over all budgets between the smallest possible and more than enough."""
+    with pytest.raises(UsageError, match="kB") as refused:
+        select_run(run, Budget(max_kb=0.1))
+    least = float(str(refused.value).split("possible: ")[1].split(" ")[0])
+    sizes = []
+    for max_kb in np.geomspace(least, 10 * least, 6):
+        chosen = select_run(run, Budget(max_kb=float(max_kb))).chosen
+        sizes.append(bundle_run(run, chosen, run / "bounded.medn").stat().st_size)
+        assert sizes[-1] <= 1000 * max_kb
+    assert sizes[0] > 0.95 * 1000 * least
+
+
+def test_the_bytes_of_a_candidate_are_what_it_adds_to_the_file(run: Path, outcome: SelectOutcome) -> None:
+    size = bundle_run(run, outcome.chosen, run / "desk.medn").stat().st_size
+    told = outcome.leaderboard.fixed_bytes + sum(each.costs["bytes"] for each in outcome.chosen)
+    assert size <= told <= size + 30 * len(outcome.chosen)
