@@ -64,6 +64,8 @@ class ModelPrediction:
     high_s: float
     unlike_s: float
     """How far off layers may make it that are outside of what was measured, or not predicted at all."""
+    batch_doublings: float
+    """How often the nearest batch size that taught the placement must be doubled or halved; 0 where none taught."""
     level: float
     """What the intervals of the layers promise; for the whole model nothing was measured that could."""
     weight_bytes: int
@@ -156,11 +158,12 @@ class ModelPrediction:
         return tuple(sorted(found.values(), key=lambda each: -each.time_share))
 
     def as_json(self) -> dict[str, Any]:
-        totals = ("latency_s", "low_s", "high_s", "level", "energy_j", "batch_size", "utilization", "cold_share")
+        totals = ("latency_s", "low_s", "high_s", "level", "unlike_s", "batch_doublings", "energy_j")
+        conditions = ("batch_size", "utilization", "cold_share")
         memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
         shares = ("unknown_share", "outside_share", "streaming_share")
         return {
-            **{name: getattr(self, name) for name in (*totals, *memory, *shares, "generic")},
+            **{name: getattr(self, name) for name in (*totals, *conditions, *memory, *shares, "generic")},
             "notes": list(self.captured.notes),
             "guesses": self.guesses,
             "guessed": [asdict(guess) for guess in self.guessed],

@@ -74,6 +74,7 @@ class PreparedModel:
             low_s=max(latency_s - error_s(below_s), 0.0),
             high_s=latency_s + error_s(above_s),
             unlike_s=combined(above_s * unlike),
+            batch_doublings=placement.doublings(batch_size) if placement.error else 0.0,
             level=COVERED if placement.error else min((group.estimator.level for group in asked.groups), default=0.0),
             weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,

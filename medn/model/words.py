@@ -22,6 +22,9 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
         yield f"{found.energy_j:.3g} J"
     yield from _guesses(found)
     yield from found.captured.notes
+    if found.batch_doublings:
+        times = f"{found.batch_doublings:.2g} times doubled or halved"
+        yield f"the batch size lies beyond those that taught the placement, {times}: the interval is wider"
     if found.outside_share:
         yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
     if found.streaming_share:

@@ -28,6 +28,7 @@ from medn.model.placement import (
     taught_by_others,
 )
 from medn.model.prepared import PreparedModel, predict_model
+from medn.model.words import sentences
 from medn.pipeline.candidates import deployed_of
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Form, Parts
@@ -198,6 +199,18 @@ def test_a_batch_size_that_taught_nothing_widens_an_interval(both: Predictor, mo
     assert far == pytest.approx(math.hypot(0.05, 0.2))
 
 
+def test_that_a_batch_size_taught_nothing_is_told(both: Predictor, models: list[CapturedModel]) -> None:
+    taught = Placement(error=0.05, smallest_batch=1, largest_batch=2)
+    inside, outside = (predict_model(both, models[1], placement=taught, batch_size=size) for size in (2, 8))
+    assert (inside.batch_doublings, outside.batch_doublings) == (0, 2)
+    told = "the batch size lies beyond those that taught the placement"
+    assert [any(told in each for each in sentences(found)) for found in (inside, outside)] == [False, True]
+
+
+def test_where_no_models_taught_no_batch_size_is_beyond(both: Predictor, models: list[CapturedModel]) -> None:
+    assert predict_model(both, models[1], placement=everywhere(0.5), batch_size=8).batch_doublings == 0
+
+
 def test_how_far_another_batch_size_is_off_is_learned(predictor: Predictor) -> None:
     def taught(longer: float) -> Placement:
         prepared = [PreparedModel(predictor, model(*each, batch_size=size)) for each in SIZES for size in (1, 8)]
@@ -224,6 +237,8 @@ def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[Capture
         fit_placement(predictor, [])
     with pytest.raises(UsageError, match="measured seconds: must be above 0"):
         fit_placement(predictor, [(models[0], 0.0)])
+    with pytest.raises(UsageError, match="networks: must be as many as the measured models, 1"):
+        fit_placement(predictor, [(models[0], 1.0)], networks=["small", "large"])
 
 
 def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
