@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import UsageError
-from medn.core.text import shown
+from medn.core.text import LONGEST, shown
 from medn.core.values import Condition, Layer, Point, Scalar
 
 Column = NDArray[Any] | Scalar
@@ -149,7 +149,9 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         return np.asarray(values)
     sorts = set(map(type, values))
     # Together, unlike values would become like ones: flags become numbers, numbers beside texts become texts.
-    if sorts <= {int, float} or (len(sorts) == 1 and issubclass(next(iter(sorts)), (bool, str, np.number))):
+    if sorts <= {int, float} or (len(sorts) == 1 and issubclass(next(iter(sorts)), (bool, np.number))):
+        return np.asarray(values)
+    if sorts == {str} and max(map(len, values)) <= LONGEST:  # each takes as much memory as the longest
         return np.asarray(values)
     objects = np.empty(len(values), dtype=object)
     for row, value in enumerate(values):

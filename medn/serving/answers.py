@@ -34,7 +34,7 @@ class Answers:
             name: first if name == first.device else first.on(name) for name in first.devices
         }
 
-    def layer(self, body: bytes) -> Json:
+    def layer(self, body: bytes | bytearray) -> Json:
         """One layer: its kind and parameters, side by side."""
         asked = parsed(body)
         predictor = self._predictor(asked)
@@ -45,7 +45,7 @@ class Answers:
             raise UsageError(f"kind: must be a text (got {kind!r})")
         return {name: _number(value) for name, value in predictor.layer(kind, **asked)._asdict().items()}
 
-    def predict(self, body: bytes) -> Json:
+    def predict(self, body: bytes | bytearray) -> Json:
         """Many layers: `columns` or `rows`, all of one `kind` or with a kind for each."""
         asked = parsed(body)
         predictor = self._predictor(asked)
@@ -87,7 +87,7 @@ class Answers:
         return {"name": self.bundle.name, "made_by": made_by, "device": self.default, "devices": devices}
 
 
-def parsed(body: bytes) -> Json:
+def parsed(body: bytes | bytearray) -> Json:
     """The JSON object in a request."""
     try:
         found = json.loads(body, parse_constant=_refuse)

@@ -43,6 +43,8 @@ class Limits:
     size_bytes: int = 16_000_000
     rows: int = 100_000
     connections: int = 256
+    waiting_bytes: int = 64_000_000
+    """Of all requests that were received and are not answered yet."""
 
 
 def application(path: Path, device: str | None, limits: Limits) -> ASGIApp:
@@ -72,6 +74,7 @@ class Endpoints:
         self.bulk = bulk
         self.metrics = metrics
         self.limits = limits
+        self.waiting = Waiting(limits.waiting_bytes, metrics)
         self.about = _encoded(single.about())
         self.schema = _encoded(openapi(single))
         self.page = PAGE.read_bytes()
@@ -92,19 +95,19 @@ class Endpoints:
             yield
 
     async def layer(self, request: Request) -> Response:
-        body = await _body(request, min(LAYER_BYTES, self.limits.size_bytes))
-        answer = self.single.layer(body)
+        async with self.waiting.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
+            answer = self.single.layer(body)
         self.metrics.layers += 1
         return _json(_encoded(answer))
 
     async def predict(self, request: Request) -> Response:
-        body = await _body(request, self.limits.size_bytes)
+        async with self.waiting.body(request, self.limits.size_bytes) as body:
 
-        def work() -> tuple[int, bytes]:
-            answer = self.bulk.predict(body)
-            return answer["rows"], _encoded(answer)
+            def work() -> tuple[int, bytes]:
+                answer = self.bulk.predict(body)
+                return answer["rows"], _encoded(answer)
 
-        rows, encoded = await asyncio.get_running_loop().run_in_executor(self.worker, work)
+            rows, encoded = await asyncio.get_running_loop().run_in_executor(self.worker, work)
         self.metrics.layers += rows
         return _json(encoded)
 
@@ -169,8 +172,31 @@ class Counted:
             self.metrics.add(endpoint, status, time.perf_counter() - began)
 
 
-async def _body(request: Request, most: int) -> bytes:
-    """The body of a request, refused as soon as it is known to be too large, before it is read."""
+class Waiting:
+    """The bodies of requests that are not answered yet: all of them together have a bounded size."""
+
+    def __init__(self, most_bytes: int, metrics: Metrics) -> None:
+        self.most_bytes = most_bytes
+        self.metrics = metrics
+
+    @asynccontextmanager
+    async def body(self, request: Request, most: int) -> AsyncIterator[bytearray]:
+        """The body of a request, which counts from its first byte until it is answered."""
+        found = bytearray()
+        try:
+            async for chunk in _chunks(request, most):
+                if self.metrics.waiting_bytes + len(chunk) > self.most_bytes:
+                    said = f"requests of more than {self.most_bytes} bytes wait for an answer already; ask again"
+                    raise HTTPException(503, said, {"retry-after": "1"})
+                self.metrics.waiting_bytes += len(chunk)
+                found += chunk
+            yield found
+        finally:
+            self.metrics.waiting_bytes -= len(found)
+
+
+async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
+    """The body of a request as it arrives, refused as soon as it is known to be too large, before it is read."""
     sort = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sort != "application/json":
         raise HTTPException(415, f"the request must be application/json (got {sort or 'no content type'})")
@@ -178,16 +204,21 @@ async def _body(request: Request, most: int) -> bytes:
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told) > most:
         raise too_large
-    found = bytearray()
-    try:
-        async with asyncio.timeout(ARRIVAL_S):
-            async for chunk in request.stream():
-                found += chunk
-                if len(found) > most:
-                    raise too_large
-    except TimeoutError:
-        raise HTTPException(408, f"the request did not arrive within {ARRIVAL_S:g} s") from None
-    return bytes(found)
+    found = 0
+    until = asyncio.get_running_loop().time() + ARRIVAL_S
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout_at(until):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            raise HTTPException(408, f"the request did not arrive within {ARRIVAL_S:g} s") from None
+        if chunk is None:
+            return
+        found += len(chunk)
+        if found > most:
+            raise too_large
+        yield chunk
 
 
 def _encoded(content: Any) -> bytes:

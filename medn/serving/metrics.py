@@ -35,6 +35,8 @@ class Metrics:
     durations: dict[str, Durations] = field(default_factory=dict)
     layers: int = 0
     in_progress: int = 0
+    waiting_bytes: int = 0
+    """Of requests that were received and are not answered yet."""
 
     def add(self, endpoint: str, status: int, seconds: float) -> None:
         self.requests[endpoint, status] += 1
@@ -58,6 +60,8 @@ class Metrics:
         yield f"medn_layers_total {self.layers}"
         yield from _head("medn_requests_in_progress", "gauge", "requests being answered")
         yield f"medn_requests_in_progress {self.in_progress}"
+        yield from _head("medn_waiting_bytes", "gauge", "bytes of requests that are not answered yet")
+        yield f"medn_waiting_bytes {self.waiting_bytes}"
         yield from _head("process_start_time_seconds", "gauge", "when the server started, in seconds since 1970")
         yield f"process_start_time_seconds {self.started:.3f}"
         yield from _head("process_resident_memory_bytes", "gauge", "memory that the server holds")

@@ -44,6 +44,8 @@ def serve(application: ASGIApp, listening: socket.socket, most_connections: int)
     """Serve until a signal says to stop, and give that signal. None if serving could not start."""
     import uvicorn
 
+    from medn.serving.connections import polite_protocol
+
     received: list[signal.Signals] = []
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -51,6 +53,8 @@ def serve(application: ASGIApp, listening: socket.socket, most_connections: int)
 
     config = uvicorn.Config(
         application,
+        http=polite_protocol(most_connections),
+        ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
