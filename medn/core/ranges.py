@@ -213,7 +213,8 @@ class Range:
             low=np.array(written["low"], dtype=np.float64),
             high=np.array(written["high"], dtype=np.float64),
             slack=float(written["slack"]),
-            free=tuple(written["free"]),
+            # Earlier versions named columns here that were no inputs, such as those that never varied.
+            free=tuple(name for name in schema.names if name in written["free"]),
             seen={name: tuple(codes) for name, codes in written["seen"].items()},
             shift=np.array(written["shift"], dtype=np.float64),
             components=np.array(written["components"], dtype=np.float64).reshape(columns, -1),
@@ -236,8 +237,6 @@ class Range:
         check_numbers("the reach of a range", [self.reach], 1e-30, 1e30)
         if not (self.low <= self.high).all():
             raise ValueError("a range must end at or above its start")
-        if not set(self.free) <= set(self.schema.names):
-            raise ValueError("a range leaves free what it does not know")
         if set(self.seen) != set(self.schema.categories):
             raise ValueError("the categories of a range are not those of its inputs")
         for name, codes in self.seen.items():

@@ -95,6 +95,11 @@ def test_few_rows_are_more_lenient_than_many() -> None:
     assert slacks[1] == 0.05 <= slacks[0] <= 0.15
 
 
+def test_a_range_that_leaves_free_what_is_no_input_is_read(learned: Range) -> None:
+    written = {**learned.as_json(), "free": ["a column that never varied"]}
+    assert Range.from_json(written, learned.schema).free == ()
+
+
 def test_a_range_survives_json(learned: Range) -> None:
     again = Range.from_json(json.loads(json.dumps(learned.as_json())), SCHEMA)
     rows = made_up(100, 8, 1, 4096).inputs
