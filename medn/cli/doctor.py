@@ -116,9 +116,9 @@ def _instruments() -> Iterator[Check]:
 
 def _data_sheet() -> Check:
     """What this CPU reaches at best, as a config takes it."""
-    from medn.devices.cpu_sheet import measure_cpu_sheet
+    from medn.devices.cpu_sheet import cpu_sheet
 
-    numbers = ", ".join(f"{name}: {number:g}" for name, number in measure_cpu_sheet().items())
+    numbers = ", ".join(f"{name}: {number:g}" for name, number in cpu_sheet().items())
     return Check("data sheet", "ok", f"sheet: {{{numbers}}}")
 
 

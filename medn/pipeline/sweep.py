@@ -18,7 +18,7 @@ from medn.core.statistic import choose_target
 from medn.core.store import Store
 from medn.core.values import Measurement, Point, Visit
 from medn.devices.backend import Backend, backends
-from medn.devices.cpu_sheet import measure_cpu_sheet
+from medn.devices.cpu_sheet import cpu_sheet
 from medn.devices.probe import FileProbe, ReadsNumber, probes
 from medn.layer_generators.plan import pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
@@ -110,7 +110,7 @@ def _sheets(config: SweepConfig, devices: Mapping[str, Backend], kept: Sheets) -
     """The data sheet of every device: as the config says, as it was measured before, or measured now for a CPU."""
     sheets = {device.name: device.sheet.numbers or kept.get(device.name, NO_SHEET) for device in config.devices}
     silent = [name for name, sheet in sheets.items() if not sheet and devices[name].torch_device == "cpu"]
-    measured = measure_cpu_sheet() if silent else NO_SHEET
+    measured = cpu_sheet() if silent else NO_SHEET
     return {**kept, **sheets, **dict.fromkeys(silent, measured)}
 
 

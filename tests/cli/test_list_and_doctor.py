@@ -11,6 +11,7 @@ from medn.cli import doctor
 from medn.cli.main import run
 from medn.devices.backend import backends
 from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.sweep import parse_sweep
 
 
 @pytest.fixture
@@ -71,6 +72,17 @@ def test_doctor_checks_everything_once(data: Any) -> None:
     expected = {"python", "cores", "caches", "governor", "load", "clock", "context switches", "memory peak", "energy"}
     assert expected | {f"device {name}" for name in backends} <= set(names)
     assert {check["status"] for check in checks} <= {"ok", "warn", "missing"}
+
+
+def test_doctor_gives_the_data_sheet_of_this_cpu_as_a_config_takes_it(
+    data: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (found,) = [row["found"] for row in data("doctor") if row["name"] == "data sheet"]
+    device = f"{{name: desk, backend: torch, {found}}}"
+    (desk,) = parse_sweep(f"{{name: x, devices: [{device}], layers: {{linear: {{}}}}}}").devices
+    assert {"peak_gflops", "bandwidth_gb_s", "multiprocessors"} <= desk.sheet.numbers.keys()
+    assert run(["doctor"]) == 0
+    assert f"data sheet: {found}" in capsys.readouterr().err
 
 
 def test_doctor_says_why_something_is_missing(data: Any) -> None:

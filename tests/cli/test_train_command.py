@@ -47,6 +47,7 @@ def test_json_is_all_of_stdout(run: str, capsys: pytest.CaptureFixture[str]) -> 
         (["--kinds", "linea"], 2, "no measured layer kind named 'linea'. Did you mean 'linear'?"),
         (["--regressors", "medain"], 2, "no regressor named 'medain'. Did you mean 'median'?"),
         (["--kinds", "linear,"], 2, "--kinds: must be names with commas between them"),
+        (["--pool", "--split", "range:flops:5"], 2, "--pool: is split at random"),
         (["--split", "randm"], 2, "no split named 'randm'. Did you mean 'random'?"),
         (["--time", "soon"], 2, "--time: must be a duration above 0"),
         (["--jobs", "0"], 2, "--jobs"),

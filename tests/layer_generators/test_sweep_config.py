@@ -164,6 +164,15 @@ def test_a_mistake_in_a_layer_is_told_by_its_path(layers: str, mistake: str) -> 
             ],
         ),
         (
+            "[{name: x, backend: torch, sheet: {peak_gflops: 0, cores: 4, cache_mb: much}}]",
+            [
+                "devices.0.sheet.peak_gflops: must be above 0 (got 0)",
+                "devices.0.sheet.cache_mb: must be a number (got 'much')",
+                "devices.0.sheet.cores: unknown key. Known: "
+                "peak_gflops, bandwidth_gb_s, multiprocessors, cache_mb, clock_mhz",
+            ],
+        ),
+        (
             "[torch, torch]",
             [
                 "devices.0: the name 'torch' stands 2 times; each needs its own",

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medn.core.errors import DeviceUnavailable, MednError, NothingMeasured, StoreError
 from medn.core.statistic import Target
 from medn.core.values import Point, Visit
+from medn.devices.cpu_sheet import cpu_sheet
 from medn.layer_generators.sweep import SweepConfig, parse_sweep
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.summary import summarise
@@ -177,3 +180,32 @@ def test_killing_the_sweep_loses_at_most_the_visit_under_way(folder: RunFolder) 
 def test_the_summary_of_an_empty_run_says_what_to_do(folder: RunFolder) -> None:
     with folder.store() as store, pytest.raises(MednError, match="medn sweep"):
         summarise(store)
+
+
+def sheets(folder: RunFolder) -> Mapping[str, Any]:
+    return read_source(folder.path).sheets
+
+
+def test_a_sweep_keeps_the_data_sheet_that_its_config_states(folder: RunFolder) -> None:
+    stated = {"peak_gflops": 100.0, "multiprocessors": 4.0}
+    run_sweep(small_config(devices=[{"name": "desk", "backend": "torch", "sheet": stated}]), folder)
+    assert sheets(folder) == {"desk": stated}
+    table = kind_table(read_source(folder.path), "linear")
+    assert "peak_compute_us" in table.table.schema.names
+    assert table.constants["multiprocessors"] == 4.0
+
+
+def test_a_silent_sweep_measures_the_cpu_once_and_does_not_learn_from_it_unasked(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_sweep(small_config(), folder, seconds=0)
+    kept = {"torch": dict(cpu_sheet())}
+    monkeypatch.setattr("medn.pipeline.sweep.cpu_sheet", lambda: pytest.fail("measured again"))
+    run_sweep(small_config(), folder)
+    assert sheets(folder) == kept
+    assert kind_table(read_source(folder.path), "linear").sheets == {}
+
+
+def test_a_measured_data_sheet_is_learned_from_where_that_is_asked_for(folder: RunFolder) -> None:
+    run_sweep(small_config(inputs=["raw", "hardware"]), folder)
+    assert "peak_us" in kind_table(read_source(folder.path), "linear").table.schema.names
