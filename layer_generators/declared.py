@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medn.core.dataset import OUTCOME_COLUMNS
 from medn.core.domains import Domain
 from medn.core.errors import ConfigError, UsageError
 from medn.core.values import CONDITION_COLUMNS, Scalar
+from medn.layer_generators.amounts import Amount
 from medn.layer_generators.kind import Column, Costs, LayerKind, Parameter, TensorSpec, Values
 
 if TYPE_CHECKING:
@@ -37,9 +39,9 @@ class DeclaredKind(LayerKind):
     layer_columns: tuple[str, ...] = ()
     """Parameters and conditions whose values tell one layer from another; all parameters where there are none."""
     work: str | None = None
-    """The parameter that says how much there is to compute, in whatever unit."""
+    """How much there is to compute, in whatever unit: a parameter, or a sum of products of them."""
     traffic: str | None = None
-    """The parameter that says how many bytes are moved."""
+    """How many bytes are moved, written alike."""
     description: str = "declared by an imported table"
     sweep: Mapping[str, Domain] = field(default_factory=dict, hash=False)
 
@@ -64,23 +66,35 @@ class DeclaredKind(LayerKind):
         for name in set(self.layer_columns) - {*names, *CONDITION_COLUMNS}:
             yield f"{name!r:.80}: a layer is told by its parameters and conditions, and this is none"
         numbers = [parameter.name for parameter in self.parameters if parameter.type in (int, float)]
-        for stated, source in (("flops", self.work), ("memory_bytes", self.traffic)):
-            if source is not None and source not in numbers:
-                yield f"{source!r:.80}: work and bytes must be columns of numbers ({', '.join(numbers) or 'none'})"
-            if source is not None and stated in names and source != stated:
-                yield f"{stated}: the work is {source}, so give this column another name or leave it out"
+        for option, stated, written in (("work", "flops", self.work), ("bytes", "memory_bytes", self.traffic)):
+            if written is None:
+                continue
+            try:
+                Amount.parse(written, (*numbers, "batch_size"))
+            except UsageError as error:
+                yield f"{option}: {error}"
+            if stated in names and written != stated:
+                yield f"{stated}: the {option} is {written:.80}, so give this column another name or leave it out"
 
     @property
     def identity(self) -> tuple[str, ...]:
         return self.layer_columns or super().identity
 
-    def stated_work(self, values: Values) -> dict[str, Column]:
-        stated = {"flops": self.work, "memory_bytes": self.traffic}
-        found = {name: getattr(values, column) for name, column in stated.items() if column is not None}
-        if len(found) == len(stated):
+    def stated_work(self, values: Values, batch_size: Column) -> dict[str, Column]:
+        def value(name: str) -> Column:
+            return batch_size if name == "batch_size" else getattr(values, name)
+
+        found = {name: amount.of(value) for name, amount in self._amounts.items()}
+        if len(found) == 2:
             # The work of nothing moved is as dense as that of one byte.
             found["intensity"] = found["flops"] / (found["memory_bytes"] + 1)
         return found
+
+    @cached_property
+    def _amounts(self) -> dict[str, Amount]:
+        known = [*(parameter.name for parameter in self.parameters), "batch_size"]
+        written = {"flops": self.work, "memory_bytes": self.traffic}
+        return {name: Amount.parse(each, known) for name, each in written.items() if each is not None}
 
     def as_json(self) -> Json:
         return {
@@ -143,7 +157,7 @@ def merged(first: DeclaredKind, second: DeclaredKind) -> DeclaredKind:
     if set(first.identity) != set(second.identity):
         differing.append("what makes a layer")
     if (first.work, first.traffic) != (second.work, second.traffic):
-        differing.append("which columns are the work and the bytes")
+        differing.append("what the work and the bytes are")
     if differing:
         raise UsageError(f"{first.name} is declared in two ways that differ in {', '.join(differing)}")
     return DeclaredKind(first.name, tuple(parameters), first.layer_columns, first.work, first.traffic)

@@ -30,7 +30,7 @@ def analytic_features(
     >>> features["flops"], features["out_features_mod_16"]
     (640, 4)
     """
-    stated = kind.stated_work(values)
+    stated = kind.stated_work(values, batch_size)
     if stated is not None:
         return stated | hardware_features(stated, None, sheet)
     costs = kind.costs(values, batch_size, element_bytes)

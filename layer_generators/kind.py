@@ -177,7 +177,7 @@ class LayerKind(ABC):
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         """FLOPs and bytes, for numbers or columns."""
 
-    def stated_work(self, values: Values) -> dict[str, Column] | None:
+    def stated_work(self, values: Values, batch_size: Column) -> dict[str, Column] | None:
         """The work as a table states it, where it cannot be counted from shapes; None where `costs` counts it."""
         return None
 

@@ -30,8 +30,13 @@ def import_rows(
         str, typer.Option("--layer", metavar="A,B", help="Columns that make a layer; all inputs if left out.")
     ] = "",
     device: Annotated[str, typer.Option("--device", help="Its name, where the table has no column device.")] = "",
-    work: Annotated[str, typer.Option("--work", metavar="COLUMN", help="How much there is to compute.")] = "",
-    moved: Annotated[str, typer.Option("--bytes", metavar="COLUMN", help="How many bytes are moved.")] = "",
+    work: Annotated[
+        str, typer.Option("--work", metavar="AMOUNT", help="What there is to compute: a column, or such as 2*m*n*k.")
+    ] = "",
+    moved: Annotated[
+        str,
+        typer.Option("--bytes", metavar="AMOUNT", help="What there is to move: a column, or such as 2*m*k + 2*k*n."),
+    ] = "",
     drop: Annotated[str, typer.Option("--drop", metavar="A,B", help="Columns that are no inputs.")] = "",
     rename: Annotated[list[str], typer.Option("--rename", metavar="OLD=NEW", help="Another name for a column.")] = [],  # noqa: B006
     where: Annotated[

@@ -101,14 +101,12 @@ def _mistakes(table: TableFile, said: Declaration, names: Mapping[str, str]) -> 
         ("--drop", said.drop),
         ("--where", said.where),
         ("--layer", said.layer),
-        ("--work", [said.work] if said.work else []),
-        ("--bytes", [said.traffic] if said.traffic else []),
     ):
         known = table.names if option == "--rename" else names
         for name in columns:
             if name not in known:
                 yield f"{option}: {unknown('column', name, known)}"
-            elif option in ("--layer", "--work", "--bytes") and name not in _inputs(names, said):
+            elif option == "--layer" and name not in _inputs(names, said):
                 yield f"{option}: {name} is no input here"
     if len(names) < len(table.names):
         yield "--rename: two columns would have one name"

@@ -206,7 +206,12 @@ def test_an_extra_of_a_shipped_kind_can_be_part_of_its_layers(tmp_path: Path) ->
         (["--unit", "minutes"], "say the unit of took_us as one of s, ms, us, ns (got 'minutes')"),
         (["--layer", "head"], "--layer: no column named 'head'. Did you mean 'heads'?"),
         (["--layer", "took_us"], "--layer: took_us is no input here"),
-        (["--work", "algorithm"], "work and bytes must be columns of numbers"),
+        (["--work", "algorithm"], "work: no column of numbers named 'algorithm'"),
+        (["--work", "2*head"], "work: no column of numbers named 'head'. Did you mean 'heads'?"),
+        (["--bytes", "2*3"], "bytes: '2*3' names no column"),
+        (["--bytes", "heads+"], "bytes: no column of numbers named ''"),
+        (["--work", "0*heads"], "multiplies it with nothing"),
+        (["--work", "__import__('os')"], "work: no column of numbers named"),
         (["--drop", "nothing"], "--drop: no column named 'nothing'"),
         (["--device", "mine"], "--device: the table has a column device"),
         (["--rename", "heads"], "must be written as NAME=VALUE"),
@@ -269,14 +274,15 @@ def test_a_column_that_may_be_the_latency_again_is_told(tmp_path: Path, capsys: 
     assert "--drop mean_us" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("plain_regressors")
 def test_odd_names_of_columns_do_no_harm(tmp_path: Path) -> None:
     names = ["self", "size (MB)", "größe", "class", "flops", "values", "rows"]
     random = np.random.default_rng(0)
     rows = [",".join(str(int(each)) for each in random.integers(1, 99, len(names))) for _ in range(60)]
-    text = ",".join(names) + ",took_us\n" + "".join(f"{row},{sum(map(int, row.split(',')))}\n" for row in rows)
+    text = ",".join(names) + ",took_us\n" + "".join(f"{row},{int(row.split(',')[4]) ** 2}\n" for row in rows)
     assert imported(tmp_path, text=text) == 0
     folder = str(tmp_path / "run")
-    assert run(["train", folder, "--time", "2", "--regressors", "ridge"]) == 0
+    assert run(["train", folder, "--time", "2", "--regressors", "ridge,test-law"]) == 0
     assert run(["select", folder]) == 0
     predictor = medn.load(tmp_path / "run" / "run.medn")
     asked = dict.fromkeys(names, 50)
@@ -301,6 +307,8 @@ def test_odd_names_of_columns_do_no_harm(tmp_path: Path) -> None:
         {"layer": [5]},
         {"work": "nothing"},
         {"bytes": {}},
+        {"work": "9**9**9"},
+        {"work": "heads*" * 200 + "heads"},
     ],
 )
 def test_a_strange_declaration_in_a_bundle_is_one_sentence(
@@ -318,3 +326,14 @@ def test_a_strange_declaration_in_a_bundle_is_one_sentence(
 
 def test_a_declared_kind_is_benched(shipped: Path) -> None:
     assert run(["bench", "predict", str(shipped / "run.medn"), "--time", "0.1"]) == 0
+
+
+def test_the_work_may_be_products_of_columns(tmp_path: Path) -> None:
+    from medn.pipeline.tables import kind_table, read_source
+
+    options = ["--drop", "work,moved", "--work", "2*heads*tokens*batch_size", "--bytes", "4*heads + 8*tokens"]
+    assert imported(tmp_path, *options) == 0
+    table = kind_table(read_source(tmp_path / "run"), "my_op").table
+    heads, tokens, batch = (table.column(name) for name in ("heads", "tokens", "batch_size"))
+    assert (table.column("flops") == 2 * heads * tokens * batch).all()
+    assert (table.column("memory_bytes") == 4 * heads + 8 * tokens).all()
