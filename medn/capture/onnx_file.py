@@ -56,7 +56,7 @@ def printable(text: str | bytes, most: int = 80) -> str:
 
     protobuf gives text that is no UTF-8 as bytes.
 
-    >>> printable("a\x1b[2J\nb")
+    >>> printable("a" + chr(27) + "[2J" + chr(10) + "b")
     'a?[2J?b'
     """
     text = text.decode(errors="replace") if isinstance(text, bytes) else text
