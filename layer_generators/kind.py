@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from medn.core.domains import Domain
-from medn.core.errors import ConfigError, did_you_mean
+from medn.core.errors import ConfigError, UsageError, did_you_mean
 from medn.core.registry import Registry
 from medn.core.text import shown
 from medn.core.values import Layer, Scalar, freeze
@@ -36,6 +36,10 @@ Values = SimpleNamespace
 """The parameters of one layer (or columns of many) by attribute."""
 
 
+_NEVER = object()
+"""What no parameter can be."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One typed value: what it says, its limits, and the default where it may be left out."""
@@ -48,6 +52,9 @@ class Parameter:
     choices: tuple[str, ...] = ()
     """The texts that are allowed; any where there are none."""
     default: Scalar | None = None
+    late: bool = False
+    """Added when layers of the kind had been measured already. Its default means what the kind meant before, and is
+    left unsaid in a layer, so that the layers of before are the same ones."""
 
     def mistake(self, value: Any) -> str | None:
         """What is wrong with a value, without the parameter's name; None if nothing is."""
@@ -73,8 +80,8 @@ class Parameter:
         return None
 
 
-def integer(name: str, about: str, low: int, high: int, default: int | None = None) -> Parameter:
-    return Parameter(name, about, int, low=low, high=high, default=default)
+def integer(name: str, about: str, low: int, high: int, default: int | None = None, late: bool = False) -> Parameter:
+    return Parameter(name, about, int, low=low, high=high, default=default, late=late)
 
 
 def flag(name: str, about: str, default: bool = False) -> Parameter:
@@ -147,6 +154,9 @@ class LayerKind(ABC):
     """Further names that `open` turns into parameters, such as `depthwise` or `same_padding`."""
     sweep: Mapping[str, Domain]
     """What a sweep draws where its config says nothing: parameters, shorthands or conveniences."""
+    revision: ClassVar[int] = 1
+    """One more each time that the costs of layers change which could be measured before: what was learned from the
+    former costs goes on with them, by `as_of`."""
     tiled: ClassVar[tuple[str, ...]] = ()
     """Parameters whose remainder to vector and tile sizes matters: latency climbs them in steps."""
 
@@ -205,7 +215,31 @@ class LayerKind(ABC):
             mistakes = list(self.rules(SimpleNamespace(**values)))
         if mistakes:
             raise ConfigError(f"layer {self.name}", mistakes)
-        return Layer(self.name, freeze(values))
+        return self.made(values)
+
+    def made(self, values: Mapping[str, Scalar]) -> Layer:
+        """The layer of checked values."""
+        said = {name: value for name, value in values.items() if self._unsaid.get(name, _NEVER) != value}
+        return Layer(self.name, freeze(said))
+
+    def complete(self, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """The values of a layer with those that it leaves unsaid."""
+        return {**self._unsaid, **values}
+
+    def values_of(self, layer: Layer) -> Values:
+        """Every parameter of a layer of this kind, for the formulas."""
+        return SimpleNamespace(**self.complete(layer.values))
+
+    def as_of(self, revision: int) -> LayerKind:
+        """The kind with the parameters and costs it had at a revision."""
+        if revision != self.revision:
+            known = f"this medn knows those up to {self.revision}"
+            raise UsageError(f"{self.name}: there is no revision {revision} of it; {known}")
+        return self
+
+    @cached_property
+    def _unsaid(self) -> dict[str, Scalar]:
+        return {each.name: each.default for each in self.parameters if each.late and each.default is not None}
 
     @cached_property
     def names(self) -> tuple[str, ...]:

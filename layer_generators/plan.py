@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from medn.core.errors import UsageError
@@ -112,8 +111,8 @@ def _drawing(config: SweepConfig, kind: str, grid: Sequence[Condition]) -> Drawi
 
 def _excess(layer: Layer, condition: Condition, limits: Limits) -> str | None:
     """Which limit one call goes beyond, in a sentence; None if it keeps them all."""
-    values, batch_size = SimpleNamespace(**layer.values), condition.batch_size
-    costs = layer_kinds[layer.kind].costs(values, batch_size, ELEMENT_BYTES[condition.dtype])
+    kind, batch_size = layer_kinds[layer.kind], condition.batch_size
+    costs = kind.costs(kind.values_of(layer), batch_size, ELEMENT_BYTES[condition.dtype])
     memory_bytes = costs.input_bytes + costs.output_bytes + costs.parameter_bytes
     if limits.flops is not None and costs.flops > limits.flops:
         return f"limits.flops: {costs.flops:.3g} at batch size {batch_size} is above {limits.flops:.3g}"

@@ -203,6 +203,16 @@ def small_language_models() -> Recipe:
             yield "rms_norm", {"features": width, "rows": tokens}
 
 
+def grouped_heads() -> Recipe:
+    """Language models whose heads share keys and values, over a prompt and for a single new token; one has a window."""
+    shapes = ((9, 3, 64, 0), (14, 2, 64, 0), (32, 8, 64, 0), (12, 2, 128, 0), (16, 8, 128, 0), (8, 4, 256, 512))
+    for heads, kv_heads, size, window in shapes:
+        for tokens in (128, 1024):
+            grouped: dict[str, Scalar] = {"heads": heads, "kv_heads": kv_heads, "head_size": size, "key_length": tokens}
+            yield "attention", {**grouped, "query_length": tokens, "causal": True, "window": window}
+            yield "attention", {**grouped, "query_length": 1}
+
+
 SEQUENCE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "bert_base": partial(encoder, 768, 12, 128),
     "bert_small": partial(encoder, 512, 8, 128),
@@ -222,4 +232,5 @@ SEQUENCE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "attention_modules": attention_modules,
     "patch_copies": patch_copies,
     "small_language_models": small_language_models,
+    "grouped_heads": grouped_heads,
 }

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from medn.core.config import Mistake
 from medn.core.domains import Domain, parse_domain, wrong_parts
 from medn.core.errors import did_you_mean
-from medn.core.values import Layer, Scalar, freeze
+from medn.core.values import Layer, Scalar
 from medn.layer_generators.kind import LayerKind
 
 
@@ -41,7 +41,7 @@ class Space:
             values, still = self._resolve({name: candidate[name] for name in candidate if name not in unasked})
             if still:
                 return None, reason
-        return Layer(self.kind.name, freeze(values)), ""
+        return self.kind.made(values), ""
 
     def _resolve(self, candidate: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], str]:
         values, mistakes = self.kind.resolve(candidate)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
@@ -279,7 +278,7 @@ def _feature_names(layers: Mapping[str, LayerChoice]) -> set[str]:
     for chosen in layers.values():
         kind = chosen.space.kind
         layer = next(iter(Drawing(samplers["random"], Space(kind, {}), seeded(0))))
-        names |= analytic_features(kind, SimpleNamespace(**layer.values), batch_size=1, element_bytes=4).keys()
+        names |= analytic_features(kind, kind.values_of(layer), batch_size=1, element_bytes=4).keys()
     return names
 
 

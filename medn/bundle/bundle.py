@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, one_line, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_declared, check_rates, check_usual
+from medn.bundle.checks import check_candidate, check_declared, check_rates, check_revision, check_usual
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
 from medn.core.quantities import FURTHER
@@ -46,12 +46,17 @@ class Entry:
     """The columns beside the layer's own parameters, each with the value it has where a query does not say."""
     declared: DeclaredKind | None = None
     """The layer kind, where it is none of medn's own but was declared by an imported table."""
+    revision: int | None = None
+    """The revision of the layer kind that was learned from; the newest where it was learned just now."""
 
     @property
     def layer_kind(self) -> LayerKind:
-        if self.declared is None and self.kind not in layer_kinds:
+        if self.declared:
+            return self.declared
+        if self.kind not in layer_kinds:
             raise UsageError(brought_along("layer kind", self.kind))
-        return self.declared or layer_kinds[self.kind]
+        newest = layer_kinds[self.kind]
+        return newest if self.revision is None else newest.as_of(self.revision)
 
     @property
     def device(self) -> str:
@@ -122,6 +127,9 @@ def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
                 for name, (facts, arrays) in described.items()
             },
         }
+        revision = entry.revision or entry.layer_kind.revision
+        if revision > 1:
+            written["revision"] = revision
         if entry.declared:
             written["declared"] = plain(entry.declared.as_json())
         entries.append(written)
@@ -185,7 +193,12 @@ def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
     declared = DeclaredKind.from_json(written["declared"]) if written.get("declared") else None
     if declared:
         check_declared(declared, [latency, *quantities.values()])
-    return Entry(latency, quantities, dict(usual), declared)
+        return Entry(latency, quantities, dict(usual), declared)
+    revision = written.get("revision", 1)
+    check_revision(revision)
+    if written["kind"] in layer_kinds:
+        layer_kinds[written["kind"]].as_of(revision)
+    return Entry(latency, quantities, dict(usual), revision=revision)
 
 
 def _with_roofline(latency: Candidate, written: Json, parts: Mapping[str, bytes]) -> Candidate:

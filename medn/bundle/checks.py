@@ -59,3 +59,8 @@ def check_declared(kind: DeclaredKind, candidates: Iterable[Candidate]) -> None:
         for parameter in kind.parameters:
             if parameter.name in (numbers if parameter.type is str else categories):
                 raise ValueError(f"{parameter.name} was learned as something else than it is declared to be")
+
+
+def check_revision(revision: object) -> None:
+    if isinstance(revision, bool) or not isinstance(revision, int) or revision < 1:
+        raise ValueError("the revision of its layer kind is no number from 1 on")

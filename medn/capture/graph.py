@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 
 from medn.capture.calls import Call, Tensor, distinct
 from medn.capture.unknown import unknown_costs
@@ -118,5 +117,5 @@ def _port(name: str, tensor: Tensor, producers: tuple[int, ...] = ()) -> Port:
 def known_costs(layer: Layer, batch_size: int, element_bytes: int) -> tuple[int, int]:
     """FLOPs and moved bytes by the formulas of the layer's kind."""
     kind = layer_kinds[layer.kind]
-    features = analytic_features(kind, SimpleNamespace(**layer.values), batch_size, element_bytes)
+    features = analytic_features(kind, kind.values_of(layer), batch_size, element_bytes)
     return int(features["flops"]), int(features["memory_bytes"])

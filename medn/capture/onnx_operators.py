@@ -263,7 +263,24 @@ def _attention(node: Node) -> Translation:
     )
 
 
+def _grouped_attention(node: Node) -> Translation:
+    """What ONNX Runtime has for grouped heads: always causal, with a cache of keys, and perhaps with a window."""
+    query, key, past = node.shape(0) or (), node.shape(1), node.shape(3)
+    heads, kv_heads = node.attributes["num_heads"], node.attributes["kv_num_heads"]
+    batch_size, tokens, features = query
+    size = features // (heads if key else heads + 2 * kv_heads)
+    # A cache of a fixed length is read as far as it is full, which no shape says.
+    keys = (batch_size, kv_heads, tokens + (past[2] if past else 0), size)
+    return node.operation(
+        "aten.scaled_dot_product_attention",
+        {"query": (batch_size, heads, tokens, size), "key": keys, "value": keys},
+        is_causal=True,
+        window=max(node.attributes.get("local_window_size", -1), 0),
+    )
+
+
 TRANSLATORS: Mapping[str, Translator] = {
+    "com.microsoft.GroupQueryAttention": _grouped_attention,
     "Conv": _convolution(),
     "ConvInteger": _convolution(bias=9),
     "QLinearConv": _convolution(weight=3, bias=8),

@@ -210,14 +210,14 @@ class Walk:
             operator=operator(node),
             reads=self.tensors(given),
             writes=self.tensors(made),
-            recognised=None if node.domain else recognise_node(described),
-            flops=None if node.domain else node_flops(described),
+            recognised=recognise_node(described),
+            flops=node_flops(described),
             picks=node.op_type in PICKING,
         )
 
     def _describe(self, node: onnx.NodeProto, made: list[str]) -> Node:
         return Node(
-            operator=node.op_type,
+            operator=f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
             shapes=tuple(self.shapes.tensor(name).shape if name else None for name in node.input),
             values=tuple(map(self.value, node.input)),
             constant=tuple(name in self._constant for name in node.input),

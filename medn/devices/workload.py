@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +89,8 @@ def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = 
     """
     import torch
 
-    kind, values = layer_kinds[layer.kind], SimpleNamespace(**layer.values)
+    kind = layer_kinds[layer.kind]
+    values = kind.values_of(layer)
     dtype = getattr(torch, TORCH_DTYPES[condition.dtype])
     with torch.device(device), _without_random_initialisation():
         module = kind.build(values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 from medn.capture.values import CapturedLayer, CapturedModel
 from medn.core.values import ELEMENT_BYTES, Layer
@@ -25,7 +24,7 @@ def listed_model(layers: Iterable[Layer], batch_size: int = 1, dtype: str = "fp3
 
 def _listed(layer: Layer, batch_size: int, dtype: str) -> CapturedLayer:
     kind = layer_kinds[layer.kind]
-    found = analytic_features(kind, SimpleNamespace(**layer.values), batch_size, ELEMENT_BYTES[dtype])
+    found = analytic_features(kind, kind.values_of(layer), batch_size, ELEMENT_BYTES[dtype])
     return CapturedLayer(
         name=layer.kind,
         operator=layer.kind,

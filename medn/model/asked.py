@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,7 +123,7 @@ class Asked:
 def ask(predictor: Predictor, model: CapturedModel, batch_size: int) -> Asked:
     numbers: dict[Question | Work, int] = {}
     question_of = [
-        numbers.setdefault(_question(layer, factor, predictor.kinds), len(numbers))
+        numbers.setdefault(_question(layer, factor, predictor), len(numbers))
         for layer, factor in zip(model.layers, batch_factors(model, batch_size).tolist(), strict=True)
     ]
     repeats = np.array([layer.repeats for layer in model.layers], dtype=np.float64)
@@ -145,18 +145,28 @@ def ask(predictor: Predictor, model: CapturedModel, batch_size: int) -> Asked:
     )
 
 
-def _question(captured: CapturedLayer, factor: float, kinds: Collection[str]) -> Question | Work:
+def _question(captured: CapturedLayer, factor: float, predictor: Predictor) -> Question | Work:
     layer = captured.layer
-    if layer is not None and layer.kind in kinds and captured.dtype in ELEMENT_BYTES:
+    if layer is not None and _knows(predictor, layer) and captured.dtype in ELEMENT_BYTES:
         return Question(layer, round(captured.batch_size * factor), captured.dtype)
     # Parameters are read once, however large the batch is.
     fixed = min(captured.parameter_bytes, captured.moved_bytes)
     return Work(fixed + (captured.moved_bytes - fixed) * factor, captured.flops * factor)
 
 
+def _knows(predictor: Predictor, layer: Layer) -> bool:
+    """Whether a layer can be asked for. What was learned before its kind had a parameter knows nothing of it."""
+    if layer.kind not in predictor.kinds:
+        return False
+    return layer.values.keys() <= predictor.estimator(layer.kind).question.parameters.keys()
+
+
 def _group(predictor: Predictor, kind: str, questions: Sequence[tuple[int, Question]]) -> Group:
     estimator = predictor.estimator(kind)
-    rows = [{**each.layer.values, "batch_size": each.batch_size, "dtype": each.dtype} for _, each in questions]
+    rows = [
+        {**estimator.kind.complete(each.layer.values), "batch_size": each.batch_size, "dtype": each.dtype}
+        for _, each in questions
+    ]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     prepared = estimator.prepare(columns, len(rows))
     bundle = predictor.bundle

@@ -175,7 +175,8 @@ def _drawn(estimator: Estimator) -> list[dict[str, Scalar]]:
 
 def _spoken(kind: LayerKind, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """A layer without what goes without saying."""
-    return {each.name: values[each.name] for each in kind.parameters if values[each.name] != each.default}
+    told = kind.complete(values)
+    return {each.name: told[each.name] for each in kind.parameters if told[each.name] != each.default}
 
 
 def _columns(rows: Sequence[Mapping[str, Scalar]], kind: LayerKind, count: int) -> Columns:

@@ -142,7 +142,7 @@ def _read_run(folder: RunFolder) -> Source:
         rows.setdefault(measurement.point.layer.kind, []).append(dataset_row(measurement, target))
     probes = sorted({name for each in measurements for visit in each.visits for name in visit.probes})
     return Source(
-        rows,
+        _completed(rows),
         InputChoice.from_config(config),
         tuple(probes),
         float(config.get("unstable_above", UNSTABLE_ABOVE)),
@@ -173,7 +173,19 @@ def _read_parquet(files: Sequence[Path]) -> Source:
             told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
     if not rows:
         raise UsageError(f"{files[0]} was not written by medn export: it does not say which layer kind it holds")
-    return Source(rows, target=target, imported=ImportedKinds.of(told))
+    return Source(_completed(rows), target=target, imported=ImportedKinds.of(told))
+
+
+def _completed(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """With the parameters that layers leave unsaid."""
+    for name in (name for name in rows if name in layer_kinds):
+        for row in rows[name]:
+            row |= {
+                parameter: value
+                for parameter, value in layer_kinds[name].complete({}).items()
+                if row.get(parameter) is None
+            }
+    return rows
 
 
 def kind_table(

@@ -328,3 +328,25 @@ def test_shapes_that_depend_on_constants_are_exact(write: Write) -> None:
     nodes = [helper.make_node("NonZero", ["mask"], ["places"]), helper.make_node("Gather", ["x", "places"], ["y"])]
     path = write(nodes, {"x": [9, 4]}, {"y": None}, {"mask": np.array([1, 0, 1, 1])})
     assert capture(path).outputs[0].shape == (1, 3, 4)
+
+
+def test_an_attention_operator_tells_its_heads_of_keys(write: Write) -> None:
+    node = helper.make_node("Attention", ["q", "k", "k"], ["y"], q_num_heads=6, kv_num_heads=2, is_causal=1)
+    (found,) = capture(write([node], {"q": [2, 5, 48], "k": [2, 5, 16]}, {"y": None})).layers
+    assert found.layer is not None
+    assert found.layer.values == {
+        **{"heads": 6, "kv_heads": 2, "head_size": 8, "query_length": 5, "key_length": 5, "causal": True}
+    }
+
+
+@pytest.mark.parametrize(("past", "expected"), [(0, {"causal": True, "window": 3}), (4, {"causal": False})])
+def test_grouped_attention_tells_its_window(past: int, expected: dict[str, Any], write: Write) -> None:
+    attributes = {"num_heads": 6, "kv_num_heads": 2, "local_window_size": 3, "domain": "com.microsoft"}
+    names = ["q", "k", "v", *(["past", "past"] if past else [])]
+    node = helper.make_node("GroupQueryAttention", names, ["y"], **attributes)
+    inputs: dict[str, Any] = {"q": [2, 5, 48], "k": [2, 5, 16], "v": [2, 5, 16]}
+    inputs |= {"past": [2, 2, past, 8]} if past else {}
+    (found,) = capture(write([node], inputs, {"y": [2, 5, 48]})).layers
+    assert found.layer is not None
+    sizes = {"heads": 6, "kv_heads": 2, "head_size": 8, "query_length": 5, "key_length": 5 + past}
+    assert found.layer.values == {**sizes, **expected}

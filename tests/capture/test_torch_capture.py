@@ -332,3 +332,18 @@ def test_a_number_the_code_makes_comes_from_no_layer() -> None:
 
     model = capture(Net(scaled), torch.zeros(1, 1))
     assert [each.inputs for each in model.layers] == [(-1,), *((index,) for index in range(39))]
+
+
+def test_heads_that_share_keys_are_told_apart_from_those_that_do_not() -> None:
+    net = Net(lambda self, q, k: functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True))
+    (found,) = capture(net, (torch.zeros(2, 6, 7, 8), torch.zeros(2, 2, 7, 8))).layers
+    assert found.layer is not None
+    assert (found.layer.values["heads"], found.layer.values["kv_heads"], found.layer.values["causal"]) == (6, 2, True)
+
+
+def test_what_a_mask_hides_is_computed() -> None:
+    net = Net(lambda self, q, mask: functional.scaled_dot_product_attention(q, q, q, mask))
+    (found,) = capture(net, (torch.zeros(2, 3, 7, 8), torch.ones(7, 7, dtype=torch.bool))).layers
+    assert found.layer is not None
+    assert found.layer.values["causal"] is False
+    assert found.flops == 4 * 2 * 3 * 7 * 7 * 8

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 
@@ -51,7 +50,7 @@ def _draws(kind: LayerKind) -> Iterator[dict[str, Scalar]]:
 
 
 def _flops(kind: LayerKind, layer: Layer) -> float:
-    return float(kind.costs(SimpleNamespace(**layer.values), batch_size=1, element_bytes=4).flops)
+    return float(kind.costs(kind.values_of(layer), batch_size=1, element_bytes=4).flops)
 
 
 def linear(**condition: int | str) -> Workload:
@@ -96,6 +95,16 @@ def test_outputs_are_those_of_torch_at_every_run(name: str, kind_name: str) -> N
         assert output_error(runner.outputs(), workload.expected()) <= TOLERANCE, f"{layer} on {name}"
         supported += 1
     assert supported, f"{name} runs no layer of the kind {kind_name}"
+
+
+@pytest.mark.parametrize("name", [name for name in backends if name != "torch-compile"])
+@pytest.mark.parametrize("more", [{"kv_heads": 2}, {"window": 5}, {"kv_heads": 1, "window": 3}], ids=str)
+def test_grouped_and_windowed_attention_is_that_of_torch(name: str, more: dict[str, int]) -> None:
+    backend = installed(name)
+    layer = layer_kinds["attention"].layer(heads=4, head_size=8, sequence_length=16, causal=True, **more)
+    workload = make_workload(layer, Condition(batch_size=2), device=backend.torch_device)
+    runner = ran(backend, workload, times=2)
+    assert output_error(runner.outputs(), workload.expected()) <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", list(backends))

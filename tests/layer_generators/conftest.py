@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 
@@ -40,7 +39,7 @@ def small_layers() -> DrawLayers:
         for layer in _draws(kind, seed=1):
             if layer is None:
                 continue
-            costs = kind.costs(SimpleNamespace(**layer.values), batch_size=1, element_bytes=4)
+            costs = kind.costs(kind.values_of(layer), batch_size=1, element_bytes=4)
             moved = costs.input_bytes + costs.output_bytes + costs.parameter_bytes
             if costs.flops <= most_flops and moved <= most_bytes:
                 found.append(layer)

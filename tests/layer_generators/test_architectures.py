@@ -17,7 +17,7 @@ def total(network: str, what: str) -> float:
     amount = 0.0
     for kind_name, parameters in architectures()[network]():
         kind = layer_kinds[kind_name]
-        costs = kind.costs(SimpleNamespace(**kind.layer(**parameters).values), batch_size=1, element_bytes=4)
+        costs = kind.costs(kind.values_of(kind.layer(**parameters)), batch_size=1, element_bytes=4)
         amount += getattr(costs, what) if kind_name in ("conv2d", "conv3d", "linear", "batch_norm2d") else 0
     return amount
 

@@ -14,7 +14,7 @@ from medn.layer_generators.kind import layer_kinds
 
 def features_of(name: str, batch_size: int = 1, **given: Any) -> dict[str, Any]:
     kind = layer_kinds[name]
-    return analytic_features(kind, SimpleNamespace(**kind.layer(**given).values), batch_size, element_bytes=4)
+    return analytic_features(kind, kind.values_of(kind.layer(**given)), batch_size, element_bytes=4)
 
 
 @pytest.mark.parametrize("name", list(layer_kinds))
@@ -23,13 +23,13 @@ def test_columns_give_what_single_layers_give(name: str, small_layers: Any) -> N
     layers = small_layers(kind, 10)
     columns = SimpleNamespace(
         **{
-            parameter.name: np.array([layer.values[parameter.name] for layer in layers])
+            parameter.name: np.array([kind.complete(layer.values)[parameter.name] for layer in layers])
             for parameter in kind.parameters
         }
     )
     together = analytic_features(kind, columns, np.full(len(layers), 2), 4)
     for index, layer in enumerate(layers):
-        single = analytic_features(kind, SimpleNamespace(**layer.values), 2, 4)
+        single = analytic_features(kind, kind.values_of(layer), 2, 4)
         assert list(single) == list(together)
         for feature, value in single.items():
             assert together[feature].shape == (len(layers),), feature
@@ -61,7 +61,7 @@ def test_tiled_parameters_have_remainders(name: str, small_layers: Any) -> None:
 def test_one_layer_at_many_batch_sizes_gives_columns() -> None:
     kind = layer_kinds["lstm"]
     layer = kind.layer(input_size=4, hidden_size=8, sequence_length=3)
-    features = analytic_features(kind, SimpleNamespace(**layer.values), np.array([1, 2, 4]), 4)
+    features = analytic_features(kind, kind.values_of(layer), np.array([1, 2, 4]), 4)
     assert {column.shape for column in features.values()} == {(3,)}
 
 

@@ -32,7 +32,8 @@ def draws(kind: LayerKind, count: int) -> Iterator[Layer]:
 
 
 def columns_of(kind: LayerKind, layers: list[Layer]) -> dict[str, Any]:
-    return {each.name: np.array([layer.values[each.name] for layer in layers]) for each in kind.parameters}
+    values = [kind.complete(layer.values) for layer in layers]
+    return {each.name: np.array([each_values[each.name] for each_values in values]) for each in kind.parameters}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,7 +42,8 @@ def test_traced_features_are_those_of_other_layers(name: str) -> None:
     example, *others = draws(kind, 12)
     tape = Tape()
     symbols = {
-        each: value if isinstance(value, str) else tape.argument(value) for each, value in example.values.items()
+        each: value if isinstance(value, str) else tape.argument(value)
+        for each, value in vars(kind.values_of(example)).items()
     }
     batch_size = tape.argument(2)
     arguments = list(tape.lines)
@@ -50,7 +52,7 @@ def test_traced_features_are_those_of_other_layers(name: str) -> None:
     compute = compiled(arguments, [*tape.body(outputs), f"return ({', '.join(outputs)},)"])
     texts = {each: value for each, value in example.values.items() if isinstance(value, str)}
     for layer in others:
-        values = {**layer.values, **texts}
+        values = {**vars(kind.values_of(layer)), **texts}
         expected = analytic_features(kind, SimpleNamespace(**values), 3, 4)
         found = compute(*(value for value in values.values() if not isinstance(value, str)), 3)
         assert dict(zip(features, found, strict=True)) == expected
@@ -62,7 +64,7 @@ def test_columns_of_many_layers_give_the_features_of_each(name: str) -> None:
     layers = list(draws(kind, 8))
     together = analytic_columns(kind, {**columns_of(kind, layers), "batch_size": 2, "dtype": "fp32"})
     for row, layer in enumerate(layers):
-        single = analytic_features(kind, SimpleNamespace(**layer.values), 2, 4)
+        single = analytic_features(kind, kind.values_of(layer), 2, 4)
         assert {feature: np.asarray(column)[row] for feature, column in together.items()} == single
 
 
