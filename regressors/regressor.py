@@ -79,6 +79,8 @@ class Regressor(ABC):
     """Whether it is fitted once for all kinds of a device, by `fit_together`."""
     share: ClassVar[float] = 1.0
     """How much of the tuning time it gets, next to the other families."""
+    extrapolates: ClassVar[bool] = False
+    """Whether its predictions go on sensibly beyond what it has seen, where no check says otherwise."""
     learns_further: ClassVar[bool] = False
     """Whether it learns the memory and energy of layers as well: for families that are quick to ask and small."""
     largest: ClassVar[int | None] = None

@@ -159,8 +159,12 @@ class Interval:
         """The same outside: as wide as anywhere on the way from the edge, and wider the farther away."""
         if self.widening is None:
             return self.width(log_latency, distance)
-        widest = self.quantile * self.spread.widest(edge, log_latency)
+        widest = self.width_at_edge(edge, log_latency)
         return np.minimum(widest + self.widening * (far + FIRST_STEP), WIDEST)
+
+    def width_at_edge(self, edge: Array, log_latency: Array) -> Array:
+        """The largest width inside the range of predictions from that at its edge to this one."""
+        return self.quantile * self.spread.widest(edge, log_latency)
 
     def bounds(self, predicted_s: Array, distance: Array) -> tuple[Array, Array]:
         """Low and high inside the range, in seconds."""

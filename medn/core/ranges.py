@@ -128,7 +128,7 @@ class Range:
     def edges(self) -> tuple[Array, Array]:
         """The lowest and the highest number of each column that still counts as inside."""
         middle, half, span = self._bounds
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             beyond = half + np.where(np.isfinite(span), self.slack * span, np.inf)
             lowest, highest = _unsqueezed(middle - beyond), _unsqueezed(middle + beyond)
         # Where no number was negative, none is inside.

@@ -12,11 +12,11 @@ on larger layers than were learned from decides, or where there is none, the fam
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from medn.core.ranges import WORK_COLUMNS, Range
+from medn.core.ranges import WORK_COLUMNS, Flags, Range
 from medn.core.table import Array
 
 HELD, OWN, BOUNDED, EDGE = "held", "own", "bounded", "edge"
@@ -43,6 +43,9 @@ class Beyond:
     """The least and the most growth that the work allows."""
     far: Array
     """How far away they are."""
+
+    def take(self, rows: Flags) -> Beyond:
+        return Beyond(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def log_latency(self, way: str) -> Array:
         if way == HELD:

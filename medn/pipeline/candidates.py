@@ -29,6 +29,7 @@ READ_VERSIONS = (1, 2)
 FACTS_FILE = "candidate.json"
 ARRAYS_FILE = "arrays.safetensors"
 
+CHECKED_PREFIX = "checked."
 DEPLOYED_FACTS = ("form", "range", "interval", "way", "roofline")
 """Facts of what is deployed that stand beside those of its candidate."""
 
@@ -70,14 +71,16 @@ class Candidate:
     """Of the intervals that ship, on test rows, and on those of them inside the range."""
     outside: float = 0.0
     """Share of test rows outside the range."""
-    extrapolation: Mapping[str, float] = field(default_factory=dict)
-    """Scores beyond the range of the least work, learned from that alone; empty where there was no time to find out."""
+    extrapolation: Mapping[str, Any] = field(default_factory=dict)
+    """Scores on test rows above the least work, learned from that alone; empty where there was no time to find out."""
     devices: Sequence[str] = ()
     """Those that one regressor learned together; empty for a regressor of its device alone."""
     sheets: Sheets = field(default_factory=dict)
     """The data sheets, by device, that inputs are derived from; empty where none is."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """What the deployed form takes, as `medn.pipeline.costs` measured it; empty until then."""
+    checked: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """What it says of larger rows than it learned from, so that ensembles can be checked too; it does not ship."""
     deployed: Deployed | None = None
     """What predicts; None for a failed one."""
 
@@ -96,11 +99,11 @@ class Candidate:
         return "test_held" in self.scores
 
     def without_form(self) -> Candidate:
-        return replace(self, deployed=None)
+        return replace(self, deployed=None, checked={})
 
     def summary(self) -> Json:
         """The facts one wants to see in a list, ready for JSON."""
-        long = ("schema", "deployed", "inputs", "constants", "target", "sheets")
+        long = ("schema", "deployed", "checked", "inputs", "constants", "target", "sheets")
         return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name not in long}
 
 
@@ -131,10 +134,15 @@ def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArra
     """What `describe` took apart, nothing deployed where there are no arrays; fails in many ways if damaged."""
     facts = dict(description)
     deployed = unpack_deployed(facts, arrays) if facts.get("form") and arrays is not None else None
+    checked = {
+        name.removeprefix(CHECKED_PREFIX): array
+        for name, array in (arrays or {}).items()
+        if name.startswith(CHECKED_PREFIX)
+    }
     for name in DEPLOYED_FACTS:
         facts.pop(name, None)
     facts["schema"] = facts["schema"] and unpack_schema(facts["schema"])
-    return Candidate(**facts, deployed=deployed)
+    return Candidate(**facts, deployed=deployed, checked=checked)
 
 
 def save_candidate(root: Path, candidate: Candidate) -> Path:
@@ -146,6 +154,7 @@ def save_candidate(root: Path, candidate: Candidate) -> Path:
     facts, arrays = describe(candidate)
     arrays_hash = None
     if candidate.deployed:
+        arrays |= {f"{CHECKED_PREFIX}{name}": array for name, array in candidate.checked.items()}
         written = safetensors.numpy.save(arrays)
         arrays_hash = hashlib.sha256(written).hexdigest()
         replace_file(folder / ARRAYS_FILE, written)

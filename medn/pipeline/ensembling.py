@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from medn.core.values import content_key
+from medn.deployed.checked import Checked, mixed
 from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.costs import form_key
 from medn.pipeline.evaluation import Evaluated, predictions
+from medn.pipeline.extrapolation import restored
 from medn.pipeline.judging import judged
 from medn.regressors.form import Form
 from medn.regressors.forms.weighted_sum import WeightedSum
@@ -44,11 +46,27 @@ def _ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
         key=content_key([[member.key for member in members], list(weights.values())]),
         settings={"weights": dict(weights)},
         trials={},
-        extrapolation={},
         fit_seconds=sum(member.fit_seconds for member in members),
     )
     form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
-    return judged(blank, evaluated.prepared, form, deployed_of(members[0]).roofline)
+    roofline = deployed_of(members[0]).roofline
+    return judged(blank, evaluated.prepared, form, roofline, _usual_way(members, weights), _checked(evaluated, weights))
+
+
+def _usual_way(members: Sequence[Candidate], weights: Weights) -> str:
+    """What most of its members do beyond the range, by their weights."""
+    ways: dict[str, float] = {}
+    for member in members:
+        way = deployed_of(member).way
+        ways[way] = ways.get(way, 0.0) + weights[member.regressor]
+    return max(ways, key=lambda way: ways[way])
+
+
+def _checked(evaluated: Evaluated, weights: Weights) -> Checked | None:
+    """What it says of larger rows than its members learned from; None unless all of them were checked."""
+    known = {name: restored(evaluated.candidates[name].checked, evaluated.prepared) for name in weights}
+    checked = {name: found for name, found in known.items() if found}
+    return mixed(checked, weights) if checked.keys() == weights.keys() else None
 
 
 def folded(weights: Mapping[Form, float]) -> WeightedSum:

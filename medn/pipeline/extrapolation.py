@@ -1,33 +1,35 @@
-"""How wrong a regressor is for layers with more work than any it learned from.
+"""How a regressor does on layers with more work than any it learned from.
 
-The same settings are fitted once more on the rows with the least work, and judged on held-out rows above them, where
-the efficiency at the edge is held as in a shipped prediction.
+The same settings are fitted once more on the rows with the least work; held-out rows above them say what to predict
+beyond the range, how wide intervals are there, and how wrong that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from medn.core.metrics import score
+from medn.core.errors import MednError
 from medn.core.ranges import WORK_COLUMNS, learn_range
 from medn.core.table import Array, Table
-from medn.core.values import plain
-from medn.deployed.calibration import UNCALIBRATED
-from medn.deployed.deployed import Deployed
-from medn.layer_generators.kind import LayerKind
+from medn.deployed.beyond import seen_from_the_edge
+from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
 from medn.pipeline.inputs import remainders
-from medn.pipeline.judging import Prepared
-from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
+from medn.pipeline.judging import Prepared, Smaller
+from medn.regressors.form import Form
+from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
-LEAST_WORK = 0.8
+LEAST_WORK = 0.7
 """The share of training rows that is learned from."""
 
 FEWEST_ROWS = 8
 """With fewer rows on either side the error says nothing."""
+
+PARTS = ("validation", "calibration", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +38,15 @@ class Halves:
 
     train: Table
     validation: Table
-    beyond: tuple[Table, ...]
+    larger: Mapping[str, Table]
+    """By part: rows above what is learned from."""
     above: float
     """The work up to which is learned."""
 
     @property
     def is_enough(self) -> bool:
-        return min(len(self.train), len(self.validation), sum(map(len, self.beyond))) >= FEWEST_ROWS
+        larger = sum(map(len, self.larger.values()))
+        return min(len(self.train), len(self.validation), larger) >= FEWEST_ROWS
 
 
 def work(table: Table) -> Array:
@@ -56,28 +60,65 @@ def work(table: Table) -> Array:
 
 def cut(prepared: Prepared) -> Halves:
     above = float(np.quantile(work(prepared.train), LEAST_WORK))
-    below = [part.take(work(part) <= above) for part in (prepared.train, prepared.validation)]
-    beyond = [part.take(work(part) > above) for part in (prepared.validation, prepared.test)]
-    return Halves(below[0], below[1], tuple(beyond), above)
+    train, validation = (part.take(work(part) <= above) for part in (prepared.train, prepared.validation))
+    parts = {name: getattr(prepared, name) for name in PARTS}
+    return Halves(train, validation, {name: part.take(work(part) > above) for name, part in parts.items()}, above)
 
 
-def extrapolation_scores(
+def made_ready(prepared: Prepared, seed: int) -> Prepared:
+    """The same with what all families share: the roofline, and what is known of the smaller rows alone."""
+    halves = cut(prepared)
+    smaller = None
+    if halves.is_enough:
+        known = learn_range(halves.train, halves.validation, seed, remainders(prepared.source.layer_kind))
+        # Larger rows are what the check is about: those a little beyond the smaller ones count as outside too.
+        known = replace(known, slack=0.0)
+        smaller = Smaller(halves.above, known, _roofline(halves.train, halves.validation, seed))
+    return replace(prepared, roofline=_roofline(prepared.train, prepared.validation, seed), smaller=smaller)
+
+
+def _roofline(train: Table, validation: Table, seed: int) -> Form | None:
+    """None where it cannot be fitted."""
+    family = regressors["roofline"]
+    if family.missing():
+        return None
+    try:
+        return family.fit(train, validation, {**family.defaults, "starts": 1}, Effort(seed=seed)).export()
+    except MednError:  # the inputs do not tell the work
+        return None
+
+
+def check(
     regressor: Regressor, tables: Mapping[str, Prepared], settings: Settings, effort: Effort
-) -> dict[str, dict[str, Any]]:
-    """By kind, the scores beyond the least work; a kind with too few rows on either side is left out."""
-    halves = {kind: found for kind, prepared in tables.items() if (found := cut(prepared)).is_enough}
-    if not halves:
+) -> dict[str, Checked]:
+    """By kind, what the regressor says of larger rows; a kind with too few rows on either side is left out."""
+    smaller = {kind: prepared.smaller for kind, prepared in tables.items() if prepared.smaller}
+    if not smaller:
         return {}
+    halves = {kind: cut(tables[kind]) for kind in smaller}
     pairs = {kind: (each.train, each.validation) for kind, each in halves.items()}
     fitted = regressor.fit_together(pairs, settings, effort)
-    kinds = {kind: tables[kind].source.layer_kind for kind in halves}
-    return {kind: _scores(kinds[kind], each, fitted[kind], effort.seed) for kind, each in halves.items()}
+    return {
+        kind: {part: _larger(table, fitted[kind], known) for part, table in halves[kind].larger.items()}
+        for kind, known in smaller.items()
+    }
 
 
-def _scores(kind: LayerKind, halves: Halves, fitted: Fitted, seed: int) -> dict[str, Any]:
-    known = learn_range(halves.train, halves.validation, seed, remainders(kind))
-    deployed = Deployed(fitted.export(), known, UNCALIBRATED, {})
-    predicted_s = np.concatenate([deployed.predict(part.inputs) for part in halves.beyond])
-    measured_s = np.concatenate([part.latency_s for part in halves.beyond])
-    found: dict[str, Any] = plain(score(predicted_s, measured_s).as_json() | {"above": halves.above})
-    return found
+def _larger(table: Table, fitted: Fitted, known: Smaller) -> Larger:
+    distance, inside = known.range.place(table.inputs)
+    roofline = known.roofline.log_latency if known.roofline else None
+    beyond = seen_from_the_edge(
+        table.inputs, distance, known.range, lambda inputs: np.log(fitted.predict(inputs)), roofline
+    )
+    return Larger(beyond, ~inside, *_taken(table))
+
+
+def restored(arrays: Mapping[str, NDArray[Any]], prepared: Prepared) -> Checked | None:
+    """The check of a candidate that was saved; None if it had none."""
+    if not arrays:
+        return None
+    return unpack_checked(arrays, {part: _taken(table) for part, table in cut(prepared).larger.items()})
+
+
+def _taken(table: Table) -> Taken:
+    return np.log(table.latency_s), table.groups

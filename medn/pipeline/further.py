@@ -57,6 +57,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
         # it is not what the roofline of the latency says.
         way=EDGE if quantity.over_latency else HELD,
         roofline=None,
+        smaller=None,
     )
 
 

@@ -14,11 +14,22 @@ from medn.core.table import Table
 from medn.core.values import plain
 from medn.deployed.beyond import HELD
 from medn.deployed.calibration import UNCALIBRATED, calibrated, coverage_facts
+from medn.deployed.checked import Checked, chosen_way, extrapolation_facts, pack_checked, widening
 from medn.deployed.deployed import Deployed
 from medn.pipeline.candidates import Candidate
 from medn.pipeline.tables import KindTable
 from medn.pipeline.timing import call_seconds
 from medn.regressors.form import Form
+
+
+@dataclass(frozen=True, eq=False)
+class Smaller:
+    """What is known of the rows with the least work alone, for a check on the others."""
+
+    above: float
+    """The work up to which they are smaller."""
+    range: Range
+    roofline: Form | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +43,38 @@ class Prepared:
     validation: Table
     calibration: Table
     test: Table
-    way: str = HELD
-    """What is predicted beyond the range."""
+    way: str | None = None
+    """What is predicted beyond the range, where that is no matter of the regressor."""
     roofline: Form | None = None
     """Fitted once for all families; None until then, and where the inputs do not tell the work."""
+    smaller: Smaller | None = None
+    """Known once for all families; None until then, and where there are too few rows for a check."""
 
 
-def judged(blank: Candidate, prepared: Prepared, form: Form, roofline: Form | None) -> Candidate:
-    """The candidate with this form: calibrated on rows that nothing was chosen by, and scored."""
-    uncalibrated = Deployed(form, prepared.range, UNCALIBRATED, blank.constants, prepared.way, roofline)
+def judged(
+    blank: Candidate,
+    prepared: Prepared,
+    form: Form,
+    roofline: Form | None,
+    default: str = HELD,
+    checked: Checked | None = None,
+) -> Candidate:
+    """The candidate with this form: calibrated on rows that nothing was chosen by, and scored.
+
+    A check says what to predict beyond the range and how wide to be there; without one, the default is done.
+    """
+    way = chosen_way(checked, default) if prepared.way is None else prepared.way
+    uncalibrated = Deployed(form, prepared.range, UNCALIBRATED, blank.constants, way, roofline)
     deployed = calibrated(uncalibrated, prepared.validation, prepared.calibration)
+    interval = replace(deployed.interval, widening=widening(checked, way, deployed.interval))
+    deployed = replace(deployed, interval=interval)
     first = prepared.test.inputs[0]
     return replace(
         scored(replace(blank, deployed=deployed), deployed, prepared),
         size_bytes=form.parts().size_bytes,
         row_us=1e6 * call_seconds(lambda: form.one(first), time.thread_time),
+        extrapolation=extrapolation_facts(checked, way, interval),
+        checked=pack_checked(checked) if checked else {},
     )
 
 

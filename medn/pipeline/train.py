@@ -13,6 +13,7 @@ from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError,
 from medn.core.ranges import learn_range
 from medn.core.splits import Split, WrongSplit
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
+from medn.pipeline.extrapolation import made_ready
 from medn.pipeline.fitting import Fitters, OnWait, Timetable, least_seconds
 from medn.pipeline.further import further_jobs
 from medn.pipeline.inputs import remainders
@@ -20,7 +21,7 @@ from medn.pipeline.judging import Prepared
 from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
 from medn.pipeline.train_config import FamilySettings
-from medn.pipeline.training import Job, with_roofline
+from medn.pipeline.training import Job
 from medn.pipeline.tuning import one_line
 from medn.regressors.regressor import regressors
 
@@ -153,7 +154,7 @@ def train_run(
             raise error("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source, fixed)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
-        waiting = _with_rooflines([job for index, job in enumerate(planned) if index not in kept], seed)
+        waiting = _made_ready([job for index, job in enumerate(planned) if index not in kept], seed)
         further = [
             job
             for job in _further_jobs(prepared, run.path, split, seed, seconds, source, fixed)
@@ -228,9 +229,9 @@ def _jobs(
     return sorted(found, key=lambda job: (job.share, job.regressor))
 
 
-def _with_rooflines(jobs: Sequence[Job], seed: int) -> list[Job]:
+def _made_ready(jobs: Sequence[Job], seed: int) -> list[Job]:
     """Every kind gets its roofline once, whatever families learn it: all that ships goes on with the same one."""
-    ready = cache(partial(with_roofline, seed=seed))
+    ready = cache(partial(made_ready, seed=seed))
     return [replace(job, tables={kind: ready(each) for kind, each in job.tables.items()}) for job in jobs]
 
 

@@ -14,9 +14,11 @@ from medn.core.errors import MednError, StoreError
 from medn.core.metrics import best_constant, has_learned, score
 from medn.core.units import percent
 from medn.core.values import content_key
+from medn.deployed.beyond import BOUNDED, HELD
+from medn.deployed.checked import Checked
 from medn.deployed.packing import pack, unpack
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate, save_candidate
-from medn.pipeline.extrapolation import LEAST_WORK, extrapolation_scores
+from medn.pipeline.extrapolation import LEAST_WORK, check
 from medn.pipeline.judging import Prepared, judged
 from medn.pipeline.tuning import Tuned, Watch, one_line, tune, unwatched
 from medn.regressors.form import Form, restore
@@ -29,7 +31,7 @@ LARGEST_DIFFERENCE = 1e-4
 """How far a deployed form may be from what was fitted, relative, for any row."""
 
 EXTRAPOLATION_SHARE = 0.1
-"""Of a job's time, kept back from the search for one more fit that tells how it extrapolates."""
+"""Of a job's time, kept back from the search for one more fit that tells how it does beyond the range."""
 
 FITTED_ONCE = 0.1
 """The share of a family without settings, of what it would get to search them."""
@@ -110,19 +112,6 @@ class Job:
         )
 
 
-def with_roofline(prepared: Prepared, seed: int) -> Prepared:
-    """The same with the roofline of its training rows; without one where it cannot be fitted."""
-    family = regressors["roofline"]
-    if family.missing():
-        return prepared
-    settings = {**family.defaults, "starts": 1}
-    try:
-        fitted = family.fit(prepared.train, prepared.validation, settings, Effort(seed=seed))
-    except MednError:  # the inputs do not tell the work
-        return prepared
-    return replace(prepared, roofline=restore(unpack(*pack(fitted.export().parts()))))
-
-
 def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     """Train, and save one candidate for each kind; whatever goes wrong is the reason of a failed one."""
     began = time.monotonic()
@@ -132,10 +121,10 @@ def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     except Exception as failure:  # a family may fail in any way its library does
         return fail_job(job, one_line(failure))
     left = job.seconds - (time.monotonic() - began)
-    beyond = _extrapolation(job, regressor, tuned, left)
+    checked = _checked(job, regressor, tuned, left)
     made = []
     for kind in job.tables:
-        candidate = replace(_finish(job, kind, tuned), extrapolation=beyond.get(kind, {}))
+        candidate = _finish(job, kind, tuned, checked.get(kind))
         made.append(_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)))
     return made
 
@@ -202,24 +191,24 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
     )
 
 
-def _extrapolation(
-    job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float
-) -> Mapping[str, Mapping[str, float]]:
+def _checked(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float) -> Mapping[str, Checked]:
     """By kind; nothing where the time left is less than a fit takes, or where the fit fails."""
     if seconds < tuned.fit_seconds * LEAST_WORK:
         return {}
     try:
-        return extrapolation_scores(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))
+        return check(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))
     except Exception:  # a family may fail in any way its library does, and what it is needed for is done
         return {}
 
 
-def _finish(job: Job, kind: str, tuned: Tuned[Together]) -> Candidate:
+def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None = None) -> Candidate:
     """The candidate of one kind, from its fitted regressor."""
     blank, prepared = job.candidate(kind), job.tables[kind]
     try:
         _check_learned(tuned.result[kind], prepared)
-        found = judged(blank, prepared, _exported(tuned.result[kind], prepared), prepared.roofline)
+        form = _exported(tuned.result[kind], prepared)
+        default = BOUNDED if regressors[job.regressor].extrapolates else HELD
+        found = judged(blank, prepared, form, prepared.roofline, default, checked)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, one_line(failure))
     return replace(
