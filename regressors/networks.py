@@ -30,6 +30,7 @@ class NetworkRegressor(Regressor):
     """A family of networks."""
 
     packages: ClassVar[tuple[str, ...]] = ("torch",)
+    extrapolates: ClassVar[bool] = True
     fixable: ClassVar[Settings] = SETTINGS
 
     def prepare(self) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.predict import BundleArgument
+from medn.cli.train import say_warnings
 from medn.core.errors import UsageError, unknown
 from medn.core.text import shortened
 from medn.core.units import percent
@@ -47,6 +48,7 @@ def inspect(
     if kind:
         for entry in chosen:
             write_rows([{**row, "one of": _few(row["one of"])} for row in _inputs(entry)], as_json=False)
+    say_warnings([entry.latency for entry in chosen])
     size = bundle.stat().st_size
     say(f"{found.name}: {size:,} bytes, made by medn {found.made_by}, devices: {', '.join(found.devices)}")
 
@@ -64,6 +66,7 @@ def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
                 **entry.latency.summary(),
                 "level": deployed_of(entry.latency).interval.guaranteed_level,
                 "beyond": deployed_of(entry.latency).way,
+                "warning": entry.latency.warning,
                 "constants": dict(entry.latency.constants),
                 "usual": dict(entry.usual),
                 "further": {name: candidate.summary() for name, candidate in entry.further.items()},
@@ -75,6 +78,8 @@ def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> Row:
+    from medn.pipeline.candidates import deployed_of
+
     latency = entry.latency
     test = latency.scores.get("test", {})
     return {
@@ -85,6 +90,8 @@ def _summary(entry: Entry) -> Row:
         "median": percent(test.get("median")),
         "within 10 %": percent(test.get("within_10")),
         "interval covers": percent(latency.coverage.get("covered")),
+        "width": percent(latency.coverage.get("inside_width")),
+        "beyond": deployed_of(latency).way,
         "bytes": f"{latency.size_bytes:,}",
         "also predicts": ", ".join(entry.further) or None,
     }

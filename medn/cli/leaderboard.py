@@ -13,7 +13,8 @@ from medn.cli.train import KindsOption, names_option
 from medn.core.errors import UsageError
 from medn.core.units import percent
 
-LEGEND = """* chosen, p on the Pareto front; errors on test layers, beyond: with more work than was learned from.
+LEGEND = """* chosen, p on the Pareto front; errors on test layers, beyond: with more work than was learned from,
+held at the efficiency of the edge, as the form goes on by its own, or that bounded by the work.
 --schemes compares ways to select, --json and --csv have all columns"""
 
 SCHEMES_LEGEND = """means over layer kinds, bytes of all together; the gain is that of the chosen selection, in points
@@ -69,6 +70,8 @@ def leaderboard(
         write_rows(shown, as_json=False)
         write_rows(failures, as_json=False)
         say(SCHEMES_LEGEND if schemes else LEGEND)
+        for warning in [] if schemes else _warnings(rows):
+            say(warning)
 
 
 def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
@@ -84,12 +87,25 @@ def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
         "within 10 %": percent(row["within_10"]),
         "R2": _number(row["r2"]),
         "covered": percent(row["coverage"]),
-        "beyond": percent(row["extrapolation_mape"]),
+        "beyond": _beyond(row),
         "us, 1 row": _number(row["us_1"]),
         "100": _number(row["us_100"]),
         "10,000": _number(row["us_10000"]),
         "kB": None if size is None else _number(size / 1e3),
     }
+
+
+def _beyond(row: Row) -> str | None:
+    """The error on larger layers than were learned from, and how it is predicted."""
+    told = [percent(row["extrapolation_mape"]), row.get("beyond")]
+    return " ".join(each for each in told if each) or None
+
+
+def _warnings(rows: Sequence[Row]) -> list[str]:
+    from medn.deployed.calibration import width_warning
+
+    found = [width_warning(f"{row['candidate']} for {row['kind']} on {row['device']}", row) for row in rows]
+    return [warning for warning, row in zip(found, rows, strict=True) if warning and row["chosen"]]
 
 
 def _failures(rows: Sequence[Row]) -> list[Row]:

@@ -10,7 +10,7 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.sweep import RunOption, measure, seconds_option
-from medn.cli.train import TrainProgress, need_libraries
+from medn.cli.train import TrainProgress, need_libraries, say_warnings
 from medn.core.errors import UsageError
 from medn.core.units import duration_words, latency_words, percent
 
@@ -63,6 +63,7 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
         return
     write_rows([_row(candidate) for candidate in outcome.chosen], as_json=False)
     say(EXPLAINED)
+    say_warnings(outcome.chosen)
     say(_compared(check))
     say(f"Done in {duration_words(clock.monotonic() - began)}. The report is {report.resolve()}")
     say(_next(folder.path, bundle))

@@ -69,7 +69,8 @@ def report(
     told = {"summary": summary(content), "advice": advice(content)}
     if as_json:
         totals = {"models": [_totals(part) for part in parts]} if parts else {}
-        write_json({"report": str(path), "bytes": path.stat().st_size, **told, **totals})
+        kinds = [dict(kind.row) for kind in content.kinds]
+        write_json({"report": str(path), "bytes": path.stat().st_size, **told, "kinds": kinds, **totals})
     else:
         for sentence in [*told["summary"], *told["advice"]]:
             say(sentence)

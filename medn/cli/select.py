@@ -9,7 +9,7 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.progress import CostProgress
 from medn.cli.summary import RunArgument
-from medn.cli.train import KindsOption, names_option, need_libraries, split_option
+from medn.cli.train import KindsOption, names_option, need_libraries, say_warnings, split_option
 from medn.core.errors import MednError, UsageError
 from medn.core.units import duration_words, percent
 
@@ -88,6 +88,7 @@ def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:
     several = len({candidate.device for candidate in outcome.chosen}) > 1
     write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
     say(_gain_words(outcome))
+    say_warnings(outcome.chosen)
     say(f"chosen in {duration_words(outcome.elapsed_s)}; the bundle is {bundle} ({bundle.stat().st_size / 1e3:.0f} kB)")
 
 

@@ -110,6 +110,7 @@ def train(
         several = len({candidate.device for candidate in outcome.candidates}) > 1
         write_rows([_best_row(candidate, several) for candidate in outcome.best()], as_json=False)
         _write_failures(outcome)
+        say_warnings(outcome.best())
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
         f"{duration_words(outcome.elapsed_s)}{_loading_words(outcome, processes)}, in {candidates_root(run, chosen)}"
@@ -148,6 +149,11 @@ def need_libraries() -> None:
 def _loading_words(outcome: TrainOutcome, jobs: int) -> str:
     seconds = outcome.loading_s / jobs
     return f" ({duration_words(seconds)} of it to load libraries)" if seconds >= 1 else ""
+
+
+def say_warnings(candidates: Sequence[Candidate]) -> None:
+    for warning in [candidate.warning for candidate in candidates if candidate.warning]:
+        say(warning)
 
 
 def _best_row(candidate: Candidate, with_device: bool) -> Row:

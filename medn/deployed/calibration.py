@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from medn.core.table import Array, Table
 from medn.deployed.deployed import Answer, Deployed
 
 ABSURD_WIDTH = 3.0
-"""From here on, high less low in predictions, an interval says next to nothing: a third to three times as long."""
+"""High less low, in predictions: a third to three times as long."""
 
 UNCALIBRATED = Interval(LEVEL, 0.0, 0, Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0))
 """Stands in for the interval of what is not calibrated yet: no width at all."""
@@ -55,6 +56,17 @@ def _rows(deployed: Deployed, table: Table) -> _Rows:
     kept = inside if inside.any() else np.ones(len(table), dtype=bool)
     rows = table.take(kept)
     return _Rows(deployed.predict(rows.inputs), rows.latency_s, distance[kept], rows.groups)
+
+
+def width_warning(what: str, coverage: Mapping[str, float | None]) -> str | None:
+    """A sentence where intervals in range are so wide that they say next to nothing; None where they are not."""
+    width = coverage.get("inside_width")
+    if width is None or width < ABSURD_WIDTH:
+        return None
+    return (
+        f"the intervals of {what} are {width:.3g} times as wide as the predictions, also within what was measured: "
+        "they say next to nothing. More layers, and more alike, would narrow them."
+    )
 
 
 def coverage_facts(deployed: Deployed, answer: Answer, measured_s: Array) -> dict[str, float]:

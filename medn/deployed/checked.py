@@ -22,13 +22,18 @@ from medn.deployed.beyond import BOUNDED, HELD, OWN, Beyond
 from medn.deployed.packing import Arrays, Json
 
 CHECKED_WAYS = (HELD, OWN, BOUNDED)
+
+DOUBT = float(np.log(3.0))
+"""How much more wrong holding must be before a family that is flat beyond its range is not held. Near the edge flat is
+often right, as small layers take little more than their overhead; far away it never is, and the check is near."""
+
 FEWEST_LAYERS = 4
 """With fewer of them beyond the range nothing is decided by a check."""
 
 USUAL_WIDENING = 0.25
 """What intervals widen by where no check says it."""
 
-LEAST_WIDENING = 0.05
+LEAST_WIDENING = 0.1
 """Intervals always grow with the distance: a check sees how far the largest layers are, and not what lies beyond."""
 
 
@@ -80,13 +85,19 @@ def mixed(members: Mapping[str, Checked], weights: Mapping[str, float]) -> Check
 
 
 def chosen_way(checked: Checked | None, default: str) -> str:
-    """The way with the smallest error on the validation rows beyond the range; the default where they are too few."""
+    """The way with the smallest error on the validation rows beyond the range; the default where they are too few.
+
+    Errors are those of logarithms: a tenth of a latency is as wrong as ten times it.
+    """
     if checked is None:
         return default
     rows = checked["validation"].only_outside
     if rows.layers < FEWEST_LAYERS:
         return default
-    return min(CHECKED_WAYS, key=lambda way: (float(rows.errors(way).mean()), way != default))
+    errors = {way: float(np.abs(rows.log_latency(way) - rows.measured).mean()) for way in CHECKED_WAYS}
+    if default == HELD:
+        errors[HELD] -= DOUBT
+    return min(errors, key=lambda way: (round(errors[way], 6), way == OWN))
 
 
 def widening(checked: Checked | None, way: str, interval: Interval) -> float:

@@ -21,6 +21,7 @@ from medn.core.registry import PLUGINS
 from medn.core.sheet import Sheets
 from medn.core.table import Schema
 from medn.core.values import plain
+from medn.deployed.calibration import width_warning
 from medn.deployed.deployed import Deployed
 from medn.deployed.packing import Arrays, Json, pack_deployed, pack_schema, unpack_deployed, unpack_schema
 
@@ -97,6 +98,11 @@ class Candidate:
     def is_of_the_first_version(self) -> bool:
         """Whether it was trained when scores were not those of what ships."""
         return "test_held" in self.scores
+
+    @property
+    def warning(self) -> str | None:
+        """What whoever uses it must know, in one sentence."""
+        return width_warning(f"{self.regressor} for {self.kind} on {self.device}", self.coverage)
 
     def without_form(self) -> Candidate:
         return replace(self, deployed=None, checked={})

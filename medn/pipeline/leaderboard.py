@@ -13,7 +13,7 @@ from typing import Any
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.values import plain
 from medn.deployed.packing import Json
-from medn.pipeline.candidates import Candidate, replace_file
+from medn.pipeline.candidates import Candidate, deployed_of, replace_file
 from medn.pipeline.costs import Costs
 from medn.pipeline.evaluation import Evaluated
 from medn.selection.choice import Shares, overall_error, total_cost
@@ -27,13 +27,25 @@ CSV_FILE = "leaderboard.csv"
 
 COLUMNS = (
     *("device", "kind", "candidate", "mape", "median", "p90", "within_5", "within_10", "r2", "spearman"),
-    *("validation_mape", "coverage", "width", "extrapolation_mape", "noise_median", "noise_mean"),
+    *("validation_mape", "coverage", "width", "inside_coverage", "inside_width"),
+    *("beyond", "extrapolation_mape", "extrapolation_held_mape", "extrapolation_own_mape", "extrapolation_coverage"),
+    *("noise_median", "noise_mean"),
     *("us_1", "us_100", "us_10000", "ratio_1", "ratio_100", "ratio_10000", "bytes", "load_ms", "resident_bytes"),
     *("fit_s", "pareto", "chosen", "note"),
 )
 """Errors are shares. What is not known is None: a failed candidate has nothing but its note."""
 
-MORE_IS_BETTER = ("within_5", "within_10", "r2", "spearman", "coverage", "pareto", "chosen")
+MORE_IS_BETTER = (
+    "within_5",
+    "within_10",
+    "r2",
+    "spearman",
+    "coverage",
+    "inside_coverage",
+    "extrapolation_coverage",
+    "pareto",
+    "chosen",
+)
 
 NO_EXTRAPOLATION = "extrapolation not tried"
 
@@ -118,7 +130,7 @@ def arranged(
     ]
 
     def place(row: Json) -> tuple[Any, ...]:
-        value = row[sort]
+        value = row.get(sort)  # a leaderboard of an earlier version has fewer columns
         ranked = -value if sort in MORE_IS_BETTER and value is not None else value
         return row["device"], row["kind"], value is None, 0 if ranked is None else ranked
 
@@ -137,7 +149,13 @@ def candidate_rows(evaluated: Evaluated, costs: Mapping[str, Costs], pareto: set
             "validation_mape": candidate.scores["validation"]["mape"],
             "coverage": candidate.coverage.get("covered"),
             "width": candidate.coverage.get("mean_width"),
+            "inside_coverage": candidate.coverage.get("inside_covered"),
+            "inside_width": candidate.coverage.get("inside_width"),
+            "beyond": deployed_of(candidate).way,
             "extrapolation_mape": candidate.extrapolation.get("mape"),
+            "extrapolation_held_mape": candidate.extrapolation.get("held_mape"),
+            "extrapolation_own_mape": candidate.extrapolation.get("own_mape"),
+            "extrapolation_coverage": candidate.extrapolation.get("covered"),
             "noise_median": candidate.noise and candidate.noise["median"],
             "noise_mean": candidate.noise and candidate.noise["mean"],
             **costs[name].as_json(),
@@ -157,9 +175,8 @@ def failed_rows(device: str, kind: str, reasons: Mapping[str, str]) -> list[Json
 
 
 def _note(candidate: Candidate, members: Mapping[str, float]) -> str:
-    if members:
-        return " + ".join(f"{weight:.2f} {name}" for name, weight in members.items())
-    return "" if candidate.extrapolation else NO_EXTRAPOLATION
+    mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in members.items())
+    return "; ".join(filter(None, [mixture, "" if candidate.extrapolation else NO_EXTRAPOLATION]))
 
 
 def scheme_row(scheme: Scheme, judged: Bootstrap, costs: Mapping[tuple[str, str], Costs], share: Shares) -> Json:

@@ -30,8 +30,14 @@ ALL_KINDS = "all-kinds"
 LARGEST_DIFFERENCE = 1e-4
 """How far a deployed form may be from what was fitted, relative, for any row."""
 
-EXTRAPOLATION_SHARE = 0.1
+EXTRAPOLATION_SHARE = 0.2
 """Of a job's time, kept back from the search for one more fit that tells how it does beyond the range."""
+
+LEAST_CHECK_S = 0.5
+"""What a check may take even where the search has left less: most families need no longer for one more fit."""
+
+SHORTEST_CHECK = 0.5
+"""The share of the time that its rows would take to learn: a fit that is stopped then goes on beyond them alike."""
 
 FITTED_ONCE = 0.1
 """The share of a family without settings, of what it would get to search them."""
@@ -193,7 +199,8 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
 
 def _checked(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float) -> Mapping[str, Checked]:
     """By kind; nothing where the time left is less than a fit takes, or where the fit fails."""
-    if seconds < tuned.fit_seconds * LEAST_WORK:
+    seconds = max(seconds, LEAST_CHECK_S)
+    if seconds < SHORTEST_CHECK * LEAST_WORK * tuned.fit_seconds:
         return {}
     try:
         return check(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))

@@ -66,6 +66,8 @@ LEADERBOARD: Mapping[str, tuple[Column, Words]] = {
     "spearman": (Column("rank", "Spearman correlation: 1 orders all layers rightly"), fixed(3)),
     "validation_mape": (Column("validation", "MAPE on the layers it was chosen by"), percent),
     "extrapolation_mape": (Column("beyond", "MAPE on larger layers than it learned from"), percent),
+    "extrapolation_held_mape": (Column("held", "the same, held at the efficiency of the edge"), percent),
+    "extrapolation_own_mape": (Column("own", "the same, as the form goes on by itself"), percent),
     "coverage": (Column("covered", "share of test points inside the interval"), percent),
     "width": (Column("width", "mean width of the interval, as a share of the prediction"), percent),
     "noise_median": (Column("noise", "how well the measurements repeat: median"), percent),

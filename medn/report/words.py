@@ -185,6 +185,8 @@ def _advice(content: Content) -> Iterator[str]:
             f"Look at the pictures of {_names(content, rest)}: points, noise and tuning do not explain the error, so "
             "the heat map may show which sizes to measure more of."
         )
+    for warning in [kind.candidate.warning for kind in content.kinds if kind.candidate.warning]:
+        yield f"{warning[0].upper()}{warning[1:]}"
     missed = [kind for kind in content.kinds if _misses(kind)]
     if missed:
         yield f"Do not lean on the intervals of {_names(content, missed)}: more points make them more reliable."

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Lasso(Regressor):
     name = "lasso"
     description = "lasso regression on logarithms of the inputs and their products, a small formula"
+    extrapolates = True
     share = 0.3
     packages = ("sklearn",)
     defaults = {"degree": 2, "alpha": 3e-3}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class LightGBMOnRoofline(Regressor):
     name = "lightgbm_on_roofline"
     description = "LightGBM on what the roofline leaves over"
+    extrapolates = True
     share = 3.0
     packages = ("scipy", "lightgbm")
     defaults = LightGBM.defaults

@@ -15,6 +15,7 @@ from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 class Linear(Regressor):
     name = "linear"
     description = "a cost per byte read, per byte written and per FLOP, plus a constant; none of them negative"
+    extrapolates = True
     share = 0.1
     learns_further = True
     packages = ("scipy",)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Ridge(Regressor):
     name = "ridge"
     description = "ridge regression on logarithms of the inputs and their products"
+    extrapolates = True
     share = 0.3
     packages = ("sklearn",)
     defaults = {"degree": 2, "alpha": 1.0}

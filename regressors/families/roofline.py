@@ -23,6 +23,7 @@ ROWS = 4000
 class RooflineRegressor(Regressor):
     name = "roofline"
     description = "arithmetic or memory traffic at a fitted share of the best rate seen"
+    extrapolates = True
     share = 1.0
     packages = ("scipy",)
     defaults = {"starts": 2, "restraint": 0.3}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class XGBoostOnRoofline(Regressor):
     name = "xgboost_on_roofline"
     description = "XGBoost on what the roofline leaves over"
+    extrapolates = True
     share = 2.0
     packages = ("scipy", "xgboost")
     defaults = XGBoost.defaults

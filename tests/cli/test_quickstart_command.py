@@ -57,3 +57,18 @@ def test_it_compares_a_prediction_with_a_fresh_measurement(told: tuple[Path, dic
     assert isinstance(fresh, dict)
     assert fresh["measured_s"] > 0
     assert fresh["predicted"]["low_s"] <= fresh["predicted"]["latency_s"] <= fresh["predicted"]["high_s"]
+
+
+def test_it_tells_the_errors_that_every_other_verb_tells(
+    told: tuple[Path, dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, said = told
+    assert isinstance(said["chosen"], list)
+    own = {each["kind"]: (each["scores"]["test"]["mape"], each["coverage"]["covered"]) for each in said["chosen"]}
+    for command in (["leaderboard", str(folder), "--chosen"], ["report", str(folder)]):
+        assert run_command([*command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {row["kind"]: (row["mape"], row["coverage"]) for row in found.get("rows") or found["kinds"]} == own
+    assert run_command(["inspect", str(folder / "run.medn"), "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    assert {each["kind"]: (each["scores"]["test"]["mape"], each["coverage"]["covered"]) for each in entries} == own

@@ -11,13 +11,16 @@ import pytest
 
 from medn.core.splits import Split
 from medn.core.table import Schema, Table
-from medn.deployed.beyond import HELD, OWN
+from medn.deployed.beyond import BOUNDED, HELD, OWN, WAYS
 from medn.deployed.checked import chosen_way, pack_checked
+from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.extrapolation import check, cut, made_ready, restored, work
-from medn.pipeline.judging import Prepared
+from medn.pipeline.judging import Prepared, judged
+from medn.pipeline.selecting import select_run
 from medn.pipeline.tables import read_source
-from medn.pipeline.train import prepare
+from medn.pipeline.train import prepare, train_run
 from medn.regressors.regressor import Effort, regressors
+from medn.selection.budget import Budget
 
 WriteRun = Callable[..., Path]
 
@@ -57,9 +60,8 @@ def test_a_constant_is_held_and_a_law_is_not(prepared: Prepared, plain_regressor
     ways = {}
     for name, settings in (("median", {}), ("test-law", {"slope": 0.8})):
         found = check(regressors[name], {"linear": prepared}, settings, Effort(10.0))["linear"]
-        ways[name] = chosen_way(found, default=HELD if name == "test-law" else OWN)
-    assert ways["median"] == HELD
-    assert ways["test-law"] != HELD
+        ways[name] = chosen_way(found, default=OWN)
+    assert ways == {"median": HELD, "test-law": BOUNDED}
 
 
 def test_held_efficiency_keeps_even_a_constant_growing(prepared: Prepared) -> None:
@@ -81,3 +83,38 @@ def test_a_check_that_was_saved_says_the_same(prepared: Prepared) -> None:
     for part, larger in found.items():
         np.testing.assert_allclose(again[part].errors(HELD), larger.errors(HELD), atol=1e-4)
         np.testing.assert_array_equal(again[part].groups, larger.groups)
+
+
+def test_intervals_beyond_the_range_hold_what_they_promise(
+    write_run: WriteRun, tmp_path: Path, plain_regressors: object
+) -> None:
+    """The exponent is a little wrong, so the error grows with the distance."""
+    run = write_run(tmp_path / "run", layers=400, activations=0)
+    found = prepare(read_source(run), ["linear"], Split.parse("range:flops:1e5"), 0, False)[0]["made-up"]["linear"]
+    ready = replace(made_ready(found, 0), way=BOUNDED)
+    settings = {"slope": 0.7}
+    checked = check(regressors["test-law"], {"linear": ready}, settings, Effort(10.0))["linear"]
+    form = regressors["test-law"].fit(ready.train, ready.validation, settings, Effort(10.0)).export()
+    blank = Candidate("made-up", "linear", "test-law", key="", budget_s=1.0, seed=0, split="")
+    candidate = judged(blank, ready, form, ready.roofline, checked=checked)
+    deployed = deployed_of(candidate)
+    answer, measured_s = deployed.answer(ready.test.inputs), ready.test.latency_s
+    outside = ~answer.inside
+    covered = (measured_s >= answer.low_s) & (measured_s <= answer.high_s)
+    assert outside.sum() > 30
+    assert covered[outside].mean() > 0.8
+    as_inside = deployed.interval.bounds(answer.latency_s, np.ones(len(outside)))
+    assert ((measured_s >= as_inside[0]) & (measured_s <= as_inside[1]))[outside].mean() < 0.6
+
+
+def test_ensembles_have_an_extrapolation_error_and_a_way_of_their_own(
+    write_run: WriteRun, tmp_path: Path, plain_regressors: object
+) -> None:
+    run = write_run(tmp_path / "run", layers=120, activations=0)
+    train_run(run, seconds=4.0, families=("median", "ridge", "roofline", "test-law"))
+    rows = [row for row in select_run(run, Budget()).leaderboard.rows if "+" in row["candidate"]]
+    assert rows
+    for row in rows:
+        assert row["extrapolation_mape"] > 0
+        assert row["extrapolation_mape"] <= 1.01 * max(row["extrapolation_held_mape"], row["extrapolation_own_mape"])
+        assert row["beyond"] in WAYS

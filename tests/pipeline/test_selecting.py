@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from medn.core.errors import NothingMeasured, StoreError, UsageError
-from medn.core.metrics import relative_errors
+from medn.core.metrics import relative_errors, score
+from medn.deployed.beyond import HELD
+from medn.deployed.packing import pack
 from medn.pipeline.bundling import bundle_run
-from medn.pipeline.candidates import deployed_of, load_candidates
+from medn.pipeline.candidates import deployed_of, load_candidate, load_candidates
 from medn.pipeline.ensembling import folded, with_ensembles
 from medn.pipeline.evaluation import STALE, Evaluated, evaluate_run
 from medn.pipeline.leaderboard import COLUMNS, arranged, load_leaderboard
@@ -58,6 +62,43 @@ def test_predictions_are_those_that_were_scored_in_training(evaluated: list[Eval
         for name, candidate in each.candidates.items():
             error = relative_errors(each.predicted_s[name]["test"], measured_s).mean()
             assert error == pytest.approx(candidate.scores["test"]["mape"], rel=1e-12)
+
+
+def as_the_first_version_wrote_it(folder: Path) -> None:
+    """Scores of the bare form, the whole range among the facts, no roofline, and one way beyond the range."""
+    candidate = load_candidate(folder)
+    deployed = deployed_of(candidate)
+    facts = json.loads((folder / "candidate.json").read_text())
+    for name in ("way", "roofline"):
+        del facts[name]
+    for name in ("calibration_layers", "widening"):
+        del facts["interval"][name]
+    written = safetensors.numpy.save(pack(deployed.form.parts())[1])
+    (folder / "arrays.safetensors").write_bytes(written)
+    facts |= {"version": 1, "range": deployed.range.as_json(), "arrays_sha256": hashlib.sha256(written).hexdigest()}
+    (folder / "candidate.json").write_text(json.dumps(facts))
+
+
+def test_candidates_of_the_first_version_are_held_with_the_roofline_of_their_run(
+    trained_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(trained_run, tmp_path / "desk")
+    (place,) = evaluate_run(run, kinds=["linear"])
+    test = place.prepared.test
+    for path in run.glob("candidates/*/linear/*/candidate.json"):
+        facts = json.loads(path.read_text())
+        if not facts["reason"]:
+            bare = score(deployed_of(load_candidate(path.parent)).form.predict(test.inputs), test.latency_s).as_json()
+            path.write_text(json.dumps(facts | {"scores": facts["scores"] | {"test": bare, "test_held": bare}}))
+            as_the_first_version_wrote_it(path.parent)
+    (old,) = evaluate_run(run, kinds=["linear"])
+    assert old.candidates.keys() == place.candidates.keys()
+    for name, candidate in old.candidates.items():
+        deployed = deployed_of(candidate)
+        assert (deployed.way, deployed.interval.widening) == (HELD, None)
+        assert deployed.roofline is deployed_of(old.candidates["roofline"]).form
+        error = relative_errors(old.predicted_s[name]["test"], test.latency_s).mean()
+        assert candidate.scores["test"]["mape"] == pytest.approx(error, rel=1e-12)
 
 
 def test_a_kind_can_be_evaluated_alone(run: Path) -> None:

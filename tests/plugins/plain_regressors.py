@@ -60,6 +60,7 @@ def fit_law(train: Table, settings: Settings) -> PowerLaw:
 class Law(Regressor):
     name = "test-law"
     description = "a power of the FLOPs, its exponent searched for"
+    extrapolates = True
     defaults = {"slope": 0.5}
 
     def suggest(self, trial: Any) -> Settings:
