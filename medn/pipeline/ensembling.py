@@ -29,7 +29,7 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
             {name: candidate.row_us for name, candidate in evaluated.candidates.items()},
         )
     }
-    made = {name: _ensemble(evaluated, name, weights) for name, weights in ensembles.items()}
+    made = {name: ensemble(evaluated, name, weights) for name, weights in ensembles.items()}
     return replace(
         evaluated,
         candidates={**evaluated.candidates, **made},
@@ -38,7 +38,8 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
     )
 
 
-def _ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
+def ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
+    """The candidate that is the mean of others by their weights."""
     members = [evaluated.candidates[member] for member in weights]
     blank = replace(
         members[0].without_form(),

@@ -14,13 +14,13 @@ from medn.core.table import Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN, WAYS
 from medn.deployed.checked import chosen_way, pack_checked
 from medn.pipeline.candidates import Candidate, deployed_of
+from medn.pipeline.ensembling import ensemble
+from medn.pipeline.evaluation import Evaluated
 from medn.pipeline.extrapolation import check, cut, made_ready, restored, work
 from medn.pipeline.judging import Prepared, judged
-from medn.pipeline.selecting import select_run
 from medn.pipeline.tables import read_source
-from medn.pipeline.train import prepare, train_run
-from medn.regressors.regressor import Effort, regressors
-from medn.selection.budget import Budget
+from medn.pipeline.train import prepare
+from medn.regressors.regressor import Effort, Settings, regressors
 
 WriteRun = Callable[..., Path]
 
@@ -85,6 +85,18 @@ def test_a_check_that_was_saved_says_the_same(prepared: Prepared) -> None:
         np.testing.assert_array_equal(again[part].groups, larger.groups)
 
 
+LAW = {"slope": 0.8}
+
+
+def trained(prepared: Prepared, name: str, settings: Settings) -> Candidate:
+    """A candidate as a job makes it, with a check that always has time."""
+    regressor = regressors[name]
+    checked = check(regressor, {"linear": prepared}, settings, Effort(10.0)).get("linear")
+    form = regressor.fit(prepared.train, prepared.validation, settings, Effort(10.0)).export()
+    blank = Candidate("made-up", "linear", name, key=name, budget_s=1.0, seed=0, split="random")
+    return judged(blank, prepared, form, prepared.roofline, BOUNDED if regressor.extrapolates else HELD, checked)
+
+
 def test_intervals_beyond_the_range_hold_what_they_promise(
     write_run: WriteRun, tmp_path: Path, plain_regressors: object
 ) -> None:
@@ -92,12 +104,7 @@ def test_intervals_beyond_the_range_hold_what_they_promise(
     run = write_run(tmp_path / "run", layers=400, activations=0)
     found = prepare(read_source(run), ["linear"], Split.parse("range:flops:1e5"), 0, False)[0]["made-up"]["linear"]
     ready = replace(made_ready(found, 0), way=BOUNDED)
-    settings = {"slope": 0.7}
-    checked = check(regressors["test-law"], {"linear": ready}, settings, Effort(10.0))["linear"]
-    form = regressors["test-law"].fit(ready.train, ready.validation, settings, Effort(10.0)).export()
-    blank = Candidate("made-up", "linear", "test-law", key="", budget_s=1.0, seed=0, split="")
-    candidate = judged(blank, ready, form, ready.roofline, checked=checked)
-    deployed = deployed_of(candidate)
+    deployed = deployed_of(trained(ready, "test-law", {"slope": 0.7}))
     answer, measured_s = deployed.answer(ready.test.inputs), ready.test.latency_s
     outside = ~answer.inside
     covered = (measured_s >= answer.low_s) & (measured_s <= answer.high_s)
@@ -107,14 +114,24 @@ def test_intervals_beyond_the_range_hold_what_they_promise(
     assert ((measured_s >= as_inside[0]) & (measured_s <= as_inside[1]))[outside].mean() < 0.6
 
 
-def test_ensembles_have_an_extrapolation_error_and_a_way_of_their_own(
-    write_run: WriteRun, tmp_path: Path, plain_regressors: object
+def test_an_ensemble_has_an_extrapolation_error_and_a_way_of_its_own(
+    prepared: Prepared, plain_regressors: object
 ) -> None:
-    run = write_run(tmp_path / "run", layers=120, activations=0)
-    train_run(run, seconds=4.0, families=("median", "ridge", "roofline", "test-law"))
-    rows = [row for row in select_run(run, Budget()).leaderboard.rows if "+" in row["candidate"]]
-    assert rows
-    for row in rows:
-        assert row["extrapolation_mape"] > 0
-        assert row["extrapolation_mape"] <= 1.01 * max(row["extrapolation_held_mape"], row["extrapolation_own_mape"])
-        assert row["beyond"] in WAYS
+    members = {name: trained(prepared, name, settings) for name, settings in (("median", {}), ("test-law", LAW))}
+    evaluated = Evaluated("made-up", "linear", prepared, members, {})
+    found = ensemble(evaluated, "test-law+median", {"test-law": 0.9, "median": 0.1})
+    assert deployed_of(found).way in WAYS
+    assert found.extrapolation["rows"] == members["median"].extrapolation["rows"]
+    errors = [members[name].extrapolation["mape"] for name in ("test-law", "median")]
+    assert errors[0] < found.extrapolation["mape"] < errors[1]
+    assert found.extrapolation["held_mape"] != found.extrapolation["own_mape"]
+
+
+def test_an_ensemble_of_what_was_not_checked_does_what_most_of_it_does(
+    prepared: Prepared, plain_regressors: object
+) -> None:
+    checked, unchecked = trained(prepared, "median", {}), replace(trained(prepared, "test-law", LAW), checked={})
+    evaluated = Evaluated("made-up", "linear", prepared, {"median": checked, "test-law": unchecked}, {})
+    ways = [deployed_of(ensemble(evaluated, "x", {"test-law": share, "median": 1 - share})).way for share in (0.9, 0.1)]
+    assert ways == [deployed_of(unchecked).way, deployed_of(checked).way] == [BOUNDED, HELD]
+    assert ensemble(evaluated, "x", {"test-law": 0.9, "median": 0.1}).extrapolation == {}
