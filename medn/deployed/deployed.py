@@ -68,7 +68,8 @@ class Deployed:
         beyond = self.beyond(inputs[outside], distance[outside])
         logs[outside] = beyond.log_latency(self.way)
         widths[outside] = self.interval.width_beyond(beyond.edge, logs[outside], distance[outside], beyond.far)
-        latency_s, factor = np.exp(logs), np.exp(widths)
+        with np.errstate(over="ignore"):  # who asks for the impossible is told so elsewhere
+            latency_s, factor = np.exp(logs), np.exp(widths)
         return Answer(latency_s, latency_s / factor, latency_s * factor, inside)
 
     def beyond(self, inputs: Array, distance: Array) -> Beyond:
