@@ -32,6 +32,10 @@ from medn.regressors.form import restore
 VERSION = 2
 READ_VERSIONS = (1, 2)
 
+TOLD = ("scores", "noise", "fit_seconds", "row_us", "coverage", "outside", "extrapolation", "costs")
+DIGITS = 6
+"""The facts of a candidate that no prediction needs, and the digits that a bundle has of them."""
+
 ARRAY_TYPES = {np.dtype(name) for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
 
 
@@ -123,7 +127,7 @@ def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
             "kind": entry.kind,
             "usual": plain(entry.usual),
             "quantities": {
-                name: {"facts": facts, "arrays": part(f"{place}/{name}.safetensors", arrays)}
+                name: {"facts": _shortened(facts), "arrays": part(f"{place}/{name}.safetensors", arrays)}
                 for name, (facts, arrays) in described.items()
             },
         }
@@ -143,6 +147,17 @@ def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
         "entries": entries,
     }
     return manifest, parts
+
+
+def _shortened(facts: Json) -> Json:
+    """The same facts; what is only there to be read by people has as many digits as they read."""
+    return {name: _rounded(value) if name in TOLD else value for name, value in facts.items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:

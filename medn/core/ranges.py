@@ -257,14 +257,19 @@ def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[s
         low[schema.index(name)] = high[schema.index(name)] = codes[counts.argmax()]
     squeezed = _squeezed(inputs)
     shift = squeezed.mean(axis=0)
-    components = _main_directions(squeezed - shift, [schema.index(name) for name in schema.categories])
+    components = _single(_main_directions(squeezed - shift, [schema.index(name) for name in schema.categories]))
     places = (squeezed - shift) @ components
-    centres = _centres(places, min(CENTRES, max(1, len(places) // 4)), seed)
+    centres = _single(_centres(places, min(CENTRES, max(1, len(places) // 4)), seed))
     unbounded = tuple(name for name in free if name in schema.names)
     unscaled = Range(schema, low, high, 0.0, unbounded, seen, shift, components, centres, reach=1.0)
     reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))
     usual = float(np.quantile(unscaled.excess(held_out.inputs), HELD_OUT_SHARE))
     return replace(unscaled, slack=float(np.clip(usual, *SLACK)), reach=max(REACH_MARGIN * reach, 1e-9))
+
+
+def _single(array: Array) -> Array:
+    """Numbers that four bytes hold: they are most of a small bundle, and their last digits mean nothing."""
+    return array.astype(np.float32).astype(np.float64)
 
 
 def _main_directions(centred: Array, categories: list[int]) -> Array:

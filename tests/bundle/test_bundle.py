@@ -269,3 +269,11 @@ def test_a_quantity_that_nobody_knows_is_refused(bundle: Bundle, tmp_path: Path)
     write_bundle(tmp_path / "x.medn", replace(bundle, entries=entries))
     with pytest.raises(BadBundle, match="'colour' is no quantity"):
         read_bundle(tmp_path / "x.medn")
+
+
+def test_the_arrays_of_a_learned_range_take_four_bytes_a_number(bundle_path: Path) -> None:
+    import safetensors.numpy
+
+    _, parts = read_archive(bundle_path)
+    arrays = safetensors.numpy.load(parts["0/latency.safetensors"])
+    assert {arrays[f"range.{name}"].dtype for name in ("components", "centres")} == {np.dtype("f4")}
