@@ -26,6 +26,8 @@ def check_candidate(candidate: Candidate) -> None:
         check_name(f"its {what}", getattr(candidate, what))
     for device in candidate.devices:
         check_name("a device that it learned", device)
+    if candidate.sheets and not set(candidate.answers_for) <= set(candidate.sheets):
+        raise ValueError("not all of its devices have a data sheet, and its inputs follow from data sheets")
     for device, sheet in candidate.sheets.items():
         if mistakes := sheet_mistakes(sheet):
             raise ValueError(f"the data sheet of {shown(device)} says {'; '.join(mistakes)}")

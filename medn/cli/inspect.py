@@ -83,7 +83,7 @@ def _summary(entry: Entry) -> Row:
     latency = entry.latency
     test = latency.scores.get("test", {})
     return {
-        "device": entry.device,
+        "device": ", ".join(entry.devices),
         "kind": entry.kind,
         "regressor": latency.regressor,
         "MAPE": percent(test.get("mape")),
