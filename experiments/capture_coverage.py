@@ -6,8 +6,8 @@
 For each: which way of capturing it took, how long, and how much of its work belongs to known layer kinds. The seconds
 are those of the processor, for capture alone. Random weights; nothing is downloaded.
 
-Each is also captured with weights that have data (configurations of transformers made small for it), to see whether its
-state, its attributes, its inputs and the random state are bit for bit as before: `changed` counts what is not.
+Each is also captured with weights and inputs that have data (configurations of transformers made small for it), to see
+whether its state, its attributes, its inputs and the random state are bit for bit as before: `changed` is what is not.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ def coverage(name: str) -> dict[str, Any]:
 
 
 def changed_by_capture(name: str) -> list[str]:
-    """What differs after the model was captured with weights that have data."""
+    """What differs after the model was captured with weights and inputs that have data."""
+    import torch
+
     if name in IMAGE_MODELS:
         model, inputs = image_model(name, with_data=True)
     else:
         model, inputs = language_model(name, with_data=True, **SMALL[name])
-    return changes_by_capture(model, inputs)
+    filled = {name: torch.rand(each.shape) if each.is_meta else each for name, each in inputs.items()}
+    return changes_by_capture(model, filled)
 
 
 def row(

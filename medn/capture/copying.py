@@ -2,7 +2,9 @@
 
 Objects are copied as they lie in memory, so that no class has a say in it: neither `__deepcopy__` nor `__getstate__` of
 the model's own classes runs. Tensors are replaced by what `twin` makes of them, so that weights need not be copied.
-Code is not copied: the functions and classes that were met are told, so that what hangs on them can be watched.
+Code is not copied, but what a function of the model encloses is, and the modules it knows by global names: a hook or a
+replaced `forward` often names the model itself. The functions and classes that were met are told, so that what hangs on
+them can be watched.
 """
 
 from __future__ import annotations
@@ -70,14 +72,19 @@ class Copier:
             return self._copied(value, where)
 
     def _copied(self, value: Any, where: str) -> Any:
-        if isinstance(value, CODE):
+        if isinstance(value, CODE) and not _encloses(value):
             self.code.append(value)
             return value
         if isinstance(value, FIXED):
             return value
         if id(value) not in self._copies:
             self._originals.append(value)
-            self._copies[id(value)] = self._made(value, where)
+            try:
+                self._copies[id(value)] = self._made(value, where)
+            except UsageError:
+                raise
+            except Exception:  # whatever a class raises that refuses to be copied
+                self._copies[id(value)] = NotCopied(type(value).__name__, where)
         return self._copies[id(value)]
 
     def _made(self, value: Any, where: str) -> Any:
@@ -90,12 +97,7 @@ class Copier:
             return weakref.ref(referent) if (referent := self._copied(value(), where)) is not None else value
         if isinstance(value, io.IOBase) and not isinstance(value, (io.StringIO, io.BytesIO)):
             return _reopened(value, where)
-        try:
-            return self._instance(value, where)
-        except UsageError:
-            raise
-        except Exception:  # whatever a class raises that refuses to be copied
-            return NotCopied(type(value).__name__, where)
+        return self._instance(value, where)
 
     def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
         return tuple([self._copied(each, where) for each in value])
@@ -171,6 +173,34 @@ class Copier:
     def _method(self, value: types.MethodType, where: str) -> Any:
         return types.MethodType(self._copied(value.__func__, where), self._copied(value.__self__, where))
 
+    def _function(self, value: types.FunctionType, where: str) -> Any:
+        self.code.append(value)
+        cells = tuple([self._cell(cell, where) for cell in value.__closure__ or ()])
+        names = dict(value.__globals__) if _global_modules(value) else value.__globals__
+        made = types.FunctionType(value.__code__, names, value.__name__, None, cells)
+        self._copies[id(value)] = made
+        for name in _global_modules(value):
+            names[name] = self._copied(names[name], name)
+        made.__defaults__ = self._copied(value.__defaults__, where)
+        made.__kwdefaults__ = self._copied(value.__kwdefaults__, where)
+        made.__dict__.update(self._copied(value.__dict__, where))
+        for cell, original in zip(cells, value.__closure__ or (), strict=True):
+            self._fill(cell, original, where)
+        return made
+
+    def _cell(self, cell: types.CellType, where: str) -> types.CellType:
+        if id(cell) not in self._copies:
+            self._originals.append(cell)
+            self._copies[id(cell)] = types.CellType()
+        found: types.CellType = self._copies[id(cell)]
+        return found
+
+    def _fill(self, cell: types.CellType, original: types.CellType, where: str) -> None:
+        try:
+            cell.cell_contents = self._copied(original.cell_contents, where)
+        except ValueError:  # nothing in it yet
+            return
+
     def _built_in(self, value: types.BuiltinMethodType, where: str) -> Any:
         """A method of something built in, such as `acquire` of a lock; of a module it is a plain function."""
         owner = value.__self__
@@ -201,12 +231,31 @@ _SPECIAL: dict[type, Callable[[Copier, Any, str], Any]] = {
     **dict.fromkeys((list, deque), Copier._sequence),
     set: Copier._set,
     **dict.fromkeys((weakref.ProxyType, weakref.CallableProxyType), Copier._proxy),
+    types.FunctionType: Copier._function,
     types.MethodType: Copier._method,
     types.BuiltinMethodType: Copier._built_in,
     threading.local: Copier._thread_local,
     torch.Generator: _random_generator,
     **dict.fromkeys(LOCKS, _new_lock),
 }
+
+
+def _encloses(value: Any) -> bool:
+    """Whether a function has something of its own to be copied."""
+    return isinstance(value, types.FunctionType) and bool(value.__closure__ or _global_modules(value))
+
+
+def _global_modules(function: types.FunctionType) -> list[str]:
+    """Global names of modules, or of their methods, that a function uses: the model itself may be among them."""
+    found = [(name, function.__globals__.get(name)) for name in names_in(function.__code__)]
+    return [name for name, value in found if isinstance(getattr(value, "__self__", value), torch.nn.Module)]
+
+
+@functools.lru_cache(maxsize=100_000)
+def names_in(code: types.CodeType) -> frozenset[str]:
+    """The names that code uses for globals and attributes, that of inner functions included."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return frozenset(code.co_names).union(*map(names_in, inner))
 
 
 def slots_of(kind: type) -> Iterator[str]:

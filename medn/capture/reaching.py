@@ -9,15 +9,17 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
-from medn.capture.copying import CODE, FIXED, slots_of
+from medn.capture.copying import CODE, FIXED, names_in, slots_of
 
 OPAQUE = {*sys.stdlib_module_names, "numpy"}
 """Objects of their classes are not looked into."""
@@ -48,11 +50,15 @@ class Reached:
             value = self._pending.pop()
             if id(value) not in self._seen and not isinstance(value, _IGNORED):
                 self._seen[id(value)] = value
-                self._look(value)
+                with suppress(Exception):  # an object that does not let itself be looked at is not put back
+                    self._look(value)
 
     def restore(self) -> None:
         for undo in self._undo:
-            undo()
+            try:
+                undo()
+            except Exception as error:  # whatever a class raises; the others are put back all the same
+                warnings.warn(f"something that the model's code changed could not be put back: {error}", stacklevel=2)
         for space, before in self._names.values():
             _restore_names(space, before)
 
@@ -86,7 +92,7 @@ class Reached:
         defaults = function.__defaults__, function.__kwdefaults__
         self._pending += [*defaults, function.__dict__]
         if not _of_library(function.__globals__.get("__name__")):
-            names = _names_in(function.__code__)
+            names = names_in(function.__code__)
             for name in names - self._used:
                 self._pending += self._unused.pop(name, ())
             self._used |= names
@@ -195,10 +201,3 @@ def _restore_class(kind: type, before: Mapping[str, Any]) -> None:
     for name, value in before.items():
         if now.get(name, ABSENT) is not value:
             type.__setattr__(kind, name, value)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _names_in(code: types.CodeType) -> frozenset[str]:
-    """The names that code uses for globals and attributes, that of inner functions included."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    return frozenset(code.co_names).union(*map(_names_in, inner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ class Recorder:
         self._limits = limits
         self._names = {id(module): name for name, module in model.named_modules()}
         self._path: list[_Step] = []
+        self._thread = threading.get_ident()
         self._kept: dict[int, StorageWeakRef] = {}
         """Memories are known by their addresses. A weak reference costs no memory, and then none comes twice."""
         self.inside_whole = 0
@@ -158,13 +160,15 @@ class Recorder:
         return self._path[-1].name if self._path else ""
 
     def _enter(self, module: torch.nn.Module, arguments: Any) -> None:
+        if threading.get_ident() != self._thread:  # somebody else's module at work at the same time
+            return
         known = recognise_module(module, tuple(tuple(tensor.shape) for tensor in tensors_in(arguments)))
         self._path.append(_Step(self._names.get(id(module), self.name), module, known))
         self.inside_whole += known is not None
 
     def _leave(self, module: torch.nn.Module, arguments: Any, *rest: Any) -> None:
         """A module has returned, or failed and a module around it may go on: then torch tells no keywords."""
-        if not any(step.module is module for step in self._path):
+        if threading.get_ident() != self._thread or not any(step.module is module for step in self._path):
             return
         while (step := self._path[-1]).module is not module:
             self._step_out(step)

@@ -5,6 +5,7 @@ Each way works on a copy of its own and puts back whatever the model's code chan
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import logging
 import warnings
@@ -36,6 +37,9 @@ REALLY = "one real run"
 AFFORDABLE_FLOPS, AFFORDABLE_BYTES = 1e12, 8e9
 """A real run may take this to find out what was guessed on shapes alone: some seconds, and all tensors together."""
 
+LARGEST_COPIED_BYTES = 64 << 20
+"""Larger tensors are copied for a real run only when something is about to write into them, as weights are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -53,9 +57,12 @@ def capture_module(
 ) -> CapturedModel:
     task = Task(model, example_of(example_inputs, batch_size), Limits(max_operators))
     try:
-        return _captured(task)
-    finally:
+        found = contextvars.copy_context().run(_captured, task)  # what is set meanwhile is not set afterwards
+    except UsageError:
         _warn_of_remains(task.made)
+        raise
+    _warn_of_remains(task.made)
+    return found
 
 
 def _captured(task: Task) -> CapturedModel:
@@ -97,8 +104,16 @@ def _on_meta(task: Task, how: str) -> CapturedModel:
     model, inputs = copier.copy(task.model), copier.copy(task.example.shapes, "an input")
     with _as_in_use(model, copier):
         if _is_lazy(model):
-            _run_on_meta(task, known, model, Copier(known.twin).copy(task.example.shapes), how)
+            _initialize(task, known, model)
         return _run_on_meta(task, known, model, inputs, how)
+
+
+def _initialize(task: Task, known: KnownValues, model: torch.nn.Module) -> None:
+    """A first call, to which nobody listens."""
+    arguments, keywords = Copier(known.twin).copy(task.example.shapes)
+    mode = AnsweringMode(known, lambda *call: None, Guesses(str), task.made)
+    with mode, ReadingMode(mode), CountingMode(task.limits.operators):
+        model(*arguments, **keywords)
 
 
 def _run_on_meta(task: Task, known: KnownValues, model: torch.nn.Module, inputs: Inputs, how: str) -> CapturedModel:
@@ -136,6 +151,9 @@ def _really(task: Task, how: str) -> CapturedModel:
             raise UsageError("not possible, the weights or the inputs have no data")
         if type(tensor) is torch.nn.Parameter:
             return torch.nn.Parameter(tensor.data, tensor.requires_grad)
+        plain = type(tensor) is torch.Tensor and tensor.is_leaf and tensor.layout is torch.strided
+        if plain and tensor.nbytes > LARGEST_COPIED_BYTES:
+            return tensor.data.requires_grad_(tensor.requires_grad)
         own.append(clones.of(tensor))
         return own[-1]
 
@@ -164,7 +182,7 @@ class Recording:
     def __init__(self, task: Task, model: torch.nn.Module, inputs: Inputs) -> None:
         self.graph = Graph(task.example.batch_size)
         self.recorder = Recorder(model, self.graph, task.limits)
-        held = list(_held(model))
+        held = [tensor for tensor in _held(model) if not is_lazy(tensor)]
         self._parameter_bytes = sum(tensor.numel() * tensor.element_size() for tensor in held)
         for tensor in held:
             self.graph.add_parameter(view_of(tensor))

@@ -8,7 +8,9 @@ import random
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -317,6 +319,82 @@ def bound_methods_and_partials() -> Made:
     net.step = functools.partial(functional.linear, weight=net.fc.weight)
     net.then = net.fc.forward
     return net, rows()
+
+
+@hostile
+def a_forward_replaced_by_one_around_it() -> Made:
+    net = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16))
+    before = net.forward
+    net.forward = lambda x: before(x) * 2  # type: ignore[method-assign]
+    return net, rows()
+
+
+OWNER: Any = None
+
+
+@hostile
+def a_forward_that_names_its_model() -> Made:
+    global OWNER
+    OWNER = Calls(lambda self, x: OWNER.fc(x))
+    OWNER.train()
+    return OWNER, rows()
+
+
+VARIABLE: ContextVar[Any] = ContextVar("VARIABLE", default=None)
+
+
+@hostile
+def a_context_variable() -> Made:
+    def sets(self: Any, x: torch.Tensor) -> torch.Tensor:
+        before = VARIABLE.get()
+        VARIABLE.set(x)
+        return x if before is None else x + before
+
+    return Calls(sets), rows()
+
+
+@hostile
+def a_module_that_becomes_another() -> Made:
+    class After(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.tanh()
+
+    class Before(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.__class__ = After  # type: ignore[assignment]
+            return x.relu()
+
+    return Before(), rows()
+
+
+@hostile
+def a_namespace_in_a_closure() -> Made:
+    space = SimpleNamespace(last=None, calls=0)
+
+    def notes(self: Any, x: torch.Tensor) -> torch.Tensor:
+        space.last, space.calls = x, space.calls + 1
+        return x * space.calls
+
+    return Calls(notes), rows()
+
+
+@hostile
+def a_single_helper_for_all() -> Made:
+    class Single:
+        made: Any = None
+        log: list[Any]
+
+        def __new__(cls) -> Any:
+            if cls.made is None:
+                cls.made = super().__new__(cls)
+                cls.made.log = []
+            return cls.made
+
+    def notes(self: Any, x: torch.Tensor) -> torch.Tensor:
+        Single().log.append(x)
+        return x * len(self.helper.log)
+
+    return Calls(notes, helper=Single()), rows()
 
 
 @hostile

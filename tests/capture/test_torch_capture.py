@@ -273,6 +273,13 @@ def test_a_real_run_gives_the_same_layers_as_shapes_alone(monkeypatch: pytest.Mo
     assert edges(really) == edges(on_shapes)
 
 
+def test_a_lazy_layer_is_captured_as_it_is_after_its_first_call() -> None:
+    net = torch.nn.Sequential(torch.nn.LazyLinear(5), torch.nn.ReLU())
+    model = capture(net, torch.zeros(2, 4))
+    assert (model.how, kinds(model)) == ("shapes alone", ["linear", "activation"])
+    assert model.parameter_bytes == model.layers[0].parameter_bytes == (4 * 5 + 5) * 4
+
+
 def test_inputs_that_do_not_fit_are_one_sentence() -> None:
     with pytest.raises(
         UsageError, match=r"^Linear cannot be captured with these inputs\. shapes alone, torch\.export: .*8x3"

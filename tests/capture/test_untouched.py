@@ -7,6 +7,7 @@ import importlib.util
 import random
 import resource
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def test_a_later_call_gives_what_it_would_have_given(name: str) -> None:
         net, inputs = hostile.MAKERS[name]()
         hostile.table.cache_clear()
         hostile.LOG.clear()
+        hostile.VARIABLE.set(None)
         if captured:
             capture(net, inputs)
         seeded()
@@ -90,6 +92,45 @@ def test_a_result_from_before_can_still_be_differentiated() -> None:
     capture(net, inputs)
     loss.backward()
     assert net.fc.weight.grad is not None
+
+
+@pytest.mark.parametrize("name", ["a_forward_replaced_by_one_around_it", "a_forward_that_names_its_model"])
+def test_a_forward_that_goes_around_the_copy_is_led_to_it(name: str) -> None:
+    model = capture(*hostile.MAKERS[name]())
+    named = {each.name: each.parameter_bytes for each in model.layers if each.operator == "aten.addmm"}
+    assert set(named) <= {"0", "fc"}
+    assert set(named.values()) == {(16 * 16 + 16) * 4}
+    assert "aten.add_" not in {each.operator for each in model.layers}  # batches are only counted in training
+
+
+def test_an_interrupted_capture_leaves_no_trace() -> None:
+    def interrupted(self: Any, x: torch.Tensor) -> torch.Tensor:
+        hostile.STATE["x"] = x
+        random.random()
+        raise KeyboardInterrupt
+
+    net, inputs = hostile.Calls(interrupted), hostile.rows()
+    before = everything(net, inputs)
+    with pytest.raises(KeyboardInterrupt):
+        capture(net, inputs)
+    assert differences(before, everything(net, inputs)) == []
+
+
+def test_modules_at_work_in_other_threads_are_not_captured() -> None:
+    other, stop = nn.LSTM(4, 4), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            other(torch.zeros(2, 1, 4))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        model = capture(nn.Sequential(*(nn.Linear(16, 16) for _ in range(100))), hostile.rows())
+    finally:
+        stop.set()
+        thread.join()
+    assert [each.operator for each in model.layers] == ["aten.addmm"] * 100
 
 
 def test_a_generator_that_a_call_uses_is_refused_by_its_name() -> None:
