@@ -7,14 +7,15 @@
 
 How layers run among one another is learned from measured networks too: from those of one list, at every batch size. The
 networks of the other list are only predicted. Each that teaches is also predicted with what the others but not itself
-taught. Measurements are kept in OUT/whole_models/measured.json (`experiments.measured_models`).
+taught. OUT/whole_models keeps what was measured (`experiments.measured_models`) and captured; delete either to have it
+made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.bundle.bundle import read_bundle
 from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.values import CapturedModel, load_captured
 from medn.core.errors import UsageError
 from medn.fusion.rulebook import rules_for
 from medn.model.measuring import Measured
@@ -200,6 +201,16 @@ def compare(networks: Networks) -> tuple[list[dict[str, Any]], list[dict[str, An
     return rows, ways, networks.taught(ALL_LEARNED, networks.teachers)
 
 
+def captured_once(folder: Path, case: Case, tell: Callable[[str], None]) -> CapturedModel:
+    """A network as it was captured before, or now."""
+    file = folder / f"{case}.json"
+    if not file.exists():
+        tell(f"capturing {case}")
+        folder.mkdir(parents=True, exist_ok=True)
+        capture(*shapes(case)).save(file)
+    return load_captured(file)
+
+
 def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """A column for each backend, a colour for each batch size: predictions as shares of what was measured."""
     import matplotlib
@@ -260,9 +271,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(text, file=sys.stderr, flush=True)
 
     cases = [Case(name, batch_size) for batch_size in options.batch_sizes for name in names]
-    tell(f"capturing {len(cases)} models")
-    captured = {case: capture(*shapes(case)) for case in cases}
-    kept = Kept(options.out / "whole_models" / "measured.json")
+    folder = options.out / "whole_models"
+    captured = {case: captured_once(folder / "captured", case, tell) for case in cases}
+    kept = Kept(folder / "measured.json")
     rows, ways, placements = [], [], {}
     for bundle in map(read_bundle, options.bundle):
         for device in bundle.devices:
@@ -270,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             networks = Networks(Predictor(bundle, device), captured, measured, options.teaching)
             more_rows, more_ways, placement = compare(networks)
             rows, ways = rows + more_rows, ways + more_ways
-            placement.save(options.out / "whole_models" / f"placement-{networks.backend}.json")
+            placement.save(folder / f"placement-{networks.backend}.json")
             placements[networks.backend] = asdict(placement)
     about = {"threads": 1, "teaching": options.teaching, "unseen": options.unseen, "placements": placements}
     summary = list(summary_rows(rows))
