@@ -158,15 +158,16 @@ class _FirstAttention(Attention):
     parameters = tuple(each for each in Attention.parameters if not each.late)
 
     def rules(self, values: Values) -> Iterator[str]:
-        return super().rules(_with_all_heads_and_tokens(values))
+        return super().rules(_ungrouped(values, values.causal))
 
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
-        counted = super().costs(_with_all_heads_and_tokens(values, causal=False), batch_size, element_bytes)
+        counted = super().costs(_ungrouped(values, False), batch_size, element_bytes)
         return replace(counted, more={name: counted.more[name] for name in ("pairs", "score_bytes")})
 
 
-def _with_all_heads_and_tokens(values: Values, **changes: Scalar) -> Values:
-    return Values(**{**vars(values), "kv_heads": 0, "window": 0, **changes})
+def _ungrouped(values: Values, causal: Column) -> Values:
+    """Layers without groups and windows, causal or not."""
+    return Values(**{**vars(values), "causal": causal, "kv_heads": 0, "window": 0})
 
 
 def _window_mask(length: int, window: int) -> torch.Tensor:

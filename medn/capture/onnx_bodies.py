@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from medn.capture.calls import Call
-from medn.capture.onnx_file import printable
+from medn.capture.calls import Call, Tensor
+from medn.capture.onnx_file import one_line
 from medn.capture.onnx_shapes import Untold, operator, place
 from medn.capture.onnx_walk import Part, Scope, Walk
 from medn.core.errors import UsageError
@@ -38,7 +38,7 @@ def step_into(walk: Walk, node: onnx.NodeProto, scope: Scope) -> None:
     except Untold as error:
         walk.shapes.follow_declared(node)
         made = walk.tensors(filter(None, node.output))
-        walk.graph.add(_call(node, reads=walk.tensors(filter(None, node.input)), writes=made))
+        walk.graph.add(_call(node, walk.tensors(filter(None, node.input)), made))
         walk.notes.append(f"{place(node)}: its body is not counted, only the bytes it is given and gives: {error}")
 
 
@@ -291,11 +291,11 @@ def _stack(
             reads.append(part)
             writes.append(target)
     if writes and trips:
-        walk.graph.add(_call(node, reads=walk.tensors(reads), writes=walk.tensors(writes)))
+        walk.graph.add(_call(node, walk.tensors(reads), walk.tensors(writes)))
 
 
-def _call(node: onnx.NodeProto, **tensors: Any) -> Call:
-    return Call(name=printable(node.name, most=300), operator=operator(node), **tensors)
+def _call(node: onnx.NodeProto, reads: tuple[Tensor, ...], writes: tuple[Tensor, ...]) -> Call:
+    return Call(name=one_line(node.name, longest=300), operator=operator(node), reads=reads, writes=writes)
 
 
 def _graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from medn.capture.onnx_file import printable, read_onnx
+from medn.capture.onnx_file import one_line, read_onnx
 from medn.capture.onnx_walk import Scope, Walk
 from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError, unknown
@@ -82,7 +82,7 @@ def _sizes(name: str, given: Any) -> Shape:
 def _declared_shape(each: onnx.ValueInfoProto, batch_size: int | None, mistakes: list[str]) -> Shape:
     """The shape the file declares; an open first axis is the batch."""
     if not each.type.HasField("tensor_type"):
-        mistakes.append(f"{printable(each.name)}: only tensors can be inputs")
+        mistakes.append(f"{one_line(each.name)}: only tensors can be inputs")
     shape = []
     for axis, size in enumerate(each.type.tensor_type.shape.dim):
         if size.HasField("dim_value") and size.dim_value > 0:
@@ -91,6 +91,6 @@ def _declared_shape(each: onnx.ValueInfoProto, batch_size: int | None, mistakes:
             shape.append(batch_size or 1)
         else:
             shape.append(0)
-            named = f"got {size.dim_value}" if size.HasField("dim_value") else printable(size.dim_param) or "no name"
-            mistakes.append(f"{printable(each.name)}: axis {axis} ({named}) has no size")
+            named = f"got {size.dim_value}" if size.HasField("dim_value") else one_line(size.dim_param) or "no name"
+            mistakes.append(f"{one_line(each.name)}: axis {axis} ({named}) has no size")
     return tuple(shape)

@@ -10,10 +10,11 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from medn.core.errors import UsageError
+from medn.core.text import LONGEST, printable, shortened
 
 LARGEST_BYTES = 2**31
 """More than that no protobuf message can hold; larger models keep their weights in other files."""
-MOST_OPERATORS = 1_000_000
+MOST_OPERATORS = 200_000
 """After its functions are opened. The largest language models have some ten thousand."""
 
 MOST_LEVELS = 64
@@ -48,19 +49,19 @@ def read_onnx(path: Path) -> onnx.ModelProto:
 def first_line(error: Exception) -> str:
     """The beginning of what a library says, which may be many lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return printable((lines or [type(error).__name__])[0], most=300)
+    return one_line((lines or [type(error).__name__])[0], longest=300)
 
 
-def printable(text: str | bytes, most: int = 80) -> str:
-    """Text from a file, which may hold anything, as it can be shown: short and without control characters.
+def one_line(text: str | bytes, longest: int = LONGEST) -> str:
+    """Text from a file as it can be shown: short, and without characters that a terminal obeys.
 
     protobuf gives text that is no UTF-8 as bytes.
 
-    >>> printable("a" + chr(27) + "[2J" + chr(10) + "b")
-    'a?[2J?b'
+    >>> one_line(b"conv" + bytes([255]) + b"1")
+    'conv\ufffd1'
     """
     text = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return "".join(each if each.isprintable() else "?" for each in text[:most])
+    return shortened(printable(" ".join(text.split())), longest)
 
 
 def _check_functions(path: Path, model: onnx.ModelProto) -> None:

@@ -15,7 +15,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from medn.capture.calls import Tensor
-from medn.capture.onnx_file import first_line, printable
+from medn.capture.onnx_file import first_line, one_line
 from medn.core.errors import UsageError
 
 LARGEST_KNOWN = 4096
@@ -161,7 +161,7 @@ class Shapes:
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {printable(reason)}") from None
+            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {one_line(reason)}") from None
         return found
 
     def _check(self, node: onnx.NodeProto) -> None:
@@ -181,10 +181,10 @@ def _elements(kind: onnx.TypeProto | None) -> float:
 
 
 def place(node: onnx.NodeProto) -> str:
-    return f"node {printable(node.name)!r} ({operator(node)})"
+    return f"node {one_line(node.name)!r} ({operator(node)})"
 
 
 def operator(node: onnx.NodeProto) -> str:
     """What a node does, for people."""
-    name = printable(node.op_type)
-    return f"{printable(node.domain)}.{name}" if node.domain else name
+    name = one_line(node.op_type)
+    return f"{one_line(node.domain)}.{name}" if node.domain else name

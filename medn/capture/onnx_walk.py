@@ -11,7 +11,7 @@ import onnx
 
 from medn.capture.calls import Call, Tensor
 from medn.capture.graph import Graph
-from medn.capture.onnx_file import MOST_OPERATORS, called, first_line, printable
+from medn.capture.onnx_file import MOST_OPERATORS, called, first_line, one_line
 from medn.capture.onnx_operators import Node, node_flops, recognise_node
 from medn.capture.onnx_shapes import Shapes, operator, place
 from medn.capture.values import CapturedLayer
@@ -206,7 +206,7 @@ class Walk:
     def _call(self, node: onnx.NodeProto, given: list[str], made: list[str]) -> Call:
         described = self._describe(node, made)
         return Call(
-            name=printable(node.name, most=300),
+            name=one_line(node.name, longest=300),
             operator=operator(node),
             reads=self.tensors(given),
             writes=self.tensors(made),

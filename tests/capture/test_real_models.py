@@ -6,9 +6,11 @@ import importlib.util
 import resource
 
 import pytest
+import torch
 
 from experiments.real_models import IMAGE_MODELS, image_model, language_model
 from medn.capture.capturing import capture
+from medn.model.sources import declare_vision_operators
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs the extra 'models'")
 needs_transformers = pytest.mark.skipif(
@@ -73,3 +75,15 @@ def test_language_model(name: str, settings: dict[str, int]) -> None:
     model = capture(*language_model(name, **settings))
     assert model.how == "shapes alone"
     assert model.unknown_flops_share < 0.005
+
+
+@needs_transformers
+def test_grouped_heads_of_a_language_model_are_read() -> None:
+    declare_vision_operators()
+    from transformers import LlamaConfig, LlamaModel
+
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 8, "num_key_value_heads": 2}
+    net = LlamaModel(LlamaConfig(**sizes, num_hidden_layers=1, vocab_size=100)).eval()
+    model = capture(net, {"input_ids": torch.zeros(1, 16, dtype=torch.long)})
+    (found,) = [each.layer.values for each in model.layers if each.layer and each.layer.kind == "attention"]
+    assert (found["heads"], found["kv_heads"], found["causal"]) == (8, 2, True)
