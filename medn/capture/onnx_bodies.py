@@ -6,7 +6,7 @@ decided here and said in a note.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,11 +31,13 @@ def has_body(node: onnx.NodeProto) -> bool:
 def step_into(walk: Walk, node: onnx.NodeProto, scope: Scope) -> None:
     """Count what runs inside of a node. Where sizes in it cannot be told, the node is an unknown operator."""
     steps = {"If": _if, "Loop": _loop, "Scan": _scan}
+    notes = len(walk.notes)
     try:
         if node.domain or node.op_type not in steps:
             raise Untold("only those of If, Loop and Scan are")
         steps[node.op_type](walk, node, scope)
     except Untold as error:
+        del walk.notes[notes:]
         walk.shapes.follow_declared(node)
         made = walk.tensors(filter(None, node.output))
         walk.graph.add(_call(node, walk.tensors(filter(None, node.input)), made))
@@ -88,22 +90,34 @@ def _if(walk: Walk, node: onnx.NodeProto, scope: Scope) -> None:
         taken = "then_branch" if condition else "else_branch"
         found = {taken: _go_through(walk, branches[taken], scope, ())}
     else:
-        found = {name: _go_through(walk, branch, scope, ()) for name, branch in branches.items()}
+        found = _countable(walk, branches, scope)
         taken = max(found, key=lambda name: found[name].part.work)
     for name, passed in found.items():
         if len(passed.outputs) != len(node.output):
             raise UsageError(f"{place(node)} is malformed: its {name} gives {len(passed.outputs)} outputs")
-    passed = found[taken]
-    walk.put(passed.part)
-    for inner, outer in zip(passed.outputs, node.output, strict=True):
+    walk.put(found[taken].part)
+    for inner, outer in zip(found[taken].outputs, node.output, strict=True):
         if outer:
             _rename(walk, inner, outer, keep_value=condition is not None)
     if condition is None:
-        more, less = sorted((each.part.work[0] for each in found.values()), reverse=True)
-        walk.notes.append(
-            f"{place(node)}: only a real run knows its condition; the {taken} is counted, which does more "
-            f"({more:,} FLOPs against {less:,})"
-        )
+        why = "sizes in the other cannot be told"
+        if len(found) == 2:
+            more, less = sorted((each.part.work[0] for each in found.values()), reverse=True)
+            why = f"which does more ({more:,} FLOPs against {less:,})"
+        walk.notes.append(f"{place(node)}: only a real run knows its condition; the {taken} is counted, {why}")
+
+
+def _countable(walk: Walk, branches: Mapping[str, onnx.GraphProto], scope: Scope) -> dict[str, Passed]:
+    """What going through each branch gives; without a branch in which sizes cannot be told, unless that is all."""
+    found: dict[str, Passed] = {}
+    for name, branch in branches.items():
+        try:
+            found[name] = _go_through(walk, branch, scope, ())
+        except Untold as error:
+            untold = error
+    if not found:
+        raise untold
+    return found
 
 
 def _rename(walk: Walk, source: str, target: str, keep_value: bool = False) -> None:
@@ -224,9 +238,8 @@ def _one_time(walk: Walk, repeated: Repeated, scope: Scope) -> tuple[Passed, str
     try:
         return repeated.go_through(walk, scope), ""
     except Untold:
-        return repeated.first(walk).go_through(
-            walk, scope
-        ), "sizes change from time to time; counted {} as the first time"
+        note = "sizes change from time to time; counted {} as the first time"
+        return repeated.first(walk).go_through(walk, scope), note
 
 
 def _repeat(
@@ -239,7 +252,7 @@ def _repeat(
         growth = _growth(walk, repeated, passed)
         final = _grown(before, growth, trips)
         if trips > 1 and final != before:
-            # What the operators of a body cost grows with their sizes, so that the middle is also the mean.
+            # Where costs grow as sizes do, as those of a token that sees all before it, the middle is the mean.
             middle = repeated.at(_grown(before, growth, (trips - 1) / 2))
             passed = middle.go_through(walk, scope)
             if _growth(walk, middle, passed) != growth:
@@ -309,9 +322,10 @@ def _graph(node: onnx.NodeProto, name: str) -> onnx.GraphProto:
 def _check_counts(node: onnx.NodeProto, body: onnx.GraphProto, before: int, inputs: int, states: int) -> None:
     """Whether a body takes what the node is given, and gives what the node gives; `before` of its outputs it keeps."""
     gives = len(body.output) - before
-    if len(body.input) != inputs or not states <= gives or len(node.output) > gives or not all(node.input[2:]):
+    if len(body.input) != inputs or not states <= gives or len(node.output) != gives or not all(node.input[2:]):
         counts = f"{len(body.input)} inputs and {len(body.output)} outputs"
-        raise UsageError(f"{place(node)} is malformed: it has {len(node.input)} inputs, its body {counts}")
+        own = f"{len(node.input)} inputs and {len(node.output)} outputs"
+        raise UsageError(f"{place(node)} is malformed: it has {own}, its body {counts}")
 
 
 def _flag(walk: Walk, name: str) -> bool | None:

@@ -333,3 +333,35 @@ def test_a_function_gets_the_attributes_it_is_called_with(tmp_path: Path) -> Non
     model = captured(tmp_path, graph(nodes, [info("x", IMAGE)], [info("y", None)]), [function])
     assert model.outputs[0].shape == (1, 8, 8, 8)
     assert model.layers[0].name == "part/MaxPool b"
+
+
+def test_of_an_undecided_if_the_only_branch_with_sizes_counts(tmp_path: Path) -> None:
+    picked = graph([node("NonZero", "x", "places"), node("Cast", "places", "h", to=FLOAT)], [], [info("h", None)])
+    other = graph([convolution("x", "h")], [], [info("h", IMAGE)])
+    nodes = [node("If", "flag", "y", then_branch=picked, else_branch=other)]
+    inputs = [info("x", IMAGE), info("flag", [], BOOL)]
+    model = captured(tmp_path, graph(nodes, inputs, [info("y", None)], w=WEIGHT))
+    assert model.flops == CONVOLUTION_FLOPS
+    assert model.notes == (
+        "node 'If y' (If): only a real run knows its condition; the else_branch is counted, "
+        "sizes in the other cannot be told",
+    )
+
+
+def test_a_body_that_cannot_be_counted_is_not_said_to_be(tmp_path: Path) -> None:
+    """Its tensor doubles each time, and its condition may end it sooner: only the first of the two is to be told."""
+    inner = graph(
+        [node("Concat", "rows rows", "more", axis=0), node("ReduceMax", "more", "top", keepdims=0),
+         node("Less", "top limit", "go")],
+        [info("pass", [], INT64), info("keep", [], BOOL), info("rows", None)],
+        [info("go", [], BOOL), info("more", None)],
+        limit=np.float32(9),
+    )  # fmt: skip
+    held = {"c": np.array(True), "m": np.array(9)}
+    main = graph([node("Loop", "m c x", "y", body=inner)], [info("x", [1, 4])], [info("y", [512, 4])], **held)
+    model = captured(tmp_path, main)
+    (note,) = model.notes
+    assert note.endswith(
+        "its body is not counted, only the bytes it is given and gives: its tensors do not grow evenly"
+    )
+    assert [each.operator for each in model.unknown_operators] == ["Loop"]
