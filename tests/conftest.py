@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -85,3 +86,13 @@ def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPat
         run = write_run(tmp_path_factory.mktemp("trained") / "desk")
         train_run(run, seconds=4.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
     return run
+
+
+@pytest.fixture(scope="session")
+def selected_run(trained_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a choice, a leaderboard and a bundle. Copy it before changing anything."""
+    from medn.cli.main import run
+
+    folder = shutil.copytree(trained_run, tmp_path_factory.mktemp("selected") / "desk")
+    assert run(["select", str(folder)]) == 0
+    return folder

@@ -161,6 +161,8 @@ def _found(kind: DeclaredKind, gaps: Sequence[str]) -> Iterator[str]:
     yield f"{kind.name} has the inputs {', '.join(f'{each.name} ({words[each.type]})' for each in kind.parameters)}"
     if kind.layer_columns:
         yield f"rows with the same {', '.join(kind.layer_columns)} are one layer"
+    if kind.work is None:
+        yield "nothing says how much there is to compute; where it is known, --work and --bytes make better predictions"
     if gaps:
         yield f"no inputs, because too many cells are empty: {', '.join(gaps)}"
 

@@ -13,24 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from medn.cli.main import run
-
 ROOT = Path(__file__).resolve().parents[2]
 
 Medn = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture(scope="module")
-def selected(trained_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = shutil.copytree(trained_run, tmp_path_factory.mktemp("read-only") / "desk")
-    assert run(["select", str(folder)]) == 0
-    return folder
-
-
 @pytest.fixture
-def folder(selected: Path, tmp_path: Path) -> Iterator[Path]:
+def folder(selected_run: Path, tmp_path: Path) -> Iterator[Path]:
     """A run that may not be written to."""
-    folder = shutil.copytree(selected, tmp_path / "desk")
+    folder = shutil.copytree(selected_run, tmp_path / "desk")
     seal(folder)
     yield folder
     for path in tmp_path.rglob("*"):
