@@ -26,6 +26,9 @@ Json = dict[str, Any]
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 LONGEST_COLUMN = 100
+LARGEST = 1e30
+"""Inputs are kept as float32, which ends not far beyond."""
+
 TYPES: Mapping[str, type] = {"integer": int, "number": float, "flag": bool, "text": str}
 TYPE_NAMES = {type_: name for name, type_ in TYPES.items()}
 RESERVED = ("device", "kind", *CONDITION_COLUMNS, *OUTCOME_COLUMNS)
@@ -56,9 +59,9 @@ class DeclaredKind(LayerKind):
         names = [parameter.name for parameter in self.parameters]
         for name in names:
             if name in RESERVED:
-                yield f"{name}: this name has a meaning of its own; give the column another one"
+                yield f"{name}: this name has a meaning of its own; give the column another one, or leave it out"
             elif not name.isprintable() or name.strip() != name or not 0 < len(name) <= LONGEST_COLUMN:
-                yield f"{name!r:.80}: a column's name must be of 1 to {LONGEST_COLUMN} letters"
+                yield f"{name!r:.80}: a column's name must be of 1 to {LONGEST_COLUMN} printable letters"
             elif "=" in name or name.startswith("__"):
                 yield f"{name!r:.80}: a column's name must not hold = or start with __"
         if not names or len(set(names)) < len(names):
@@ -138,8 +141,10 @@ class DeclaredKind(LayerKind):
 
 
 def column(name: str, type_: type, default: Scalar | None = None) -> Parameter:
-    """A column of a table as a parameter: any value of its type is allowed."""
-    return Parameter(name, "a column of the imported table", type_, default=default)
+    """A column of a table as a parameter: any value of its type is allowed that inputs can hold."""
+    largest = LARGEST if type_ in (int, float) else None
+    smallest = None if largest is None else -largest
+    return Parameter(name, "a column of the imported table", type_, smallest, largest, default=default)
 
 
 def merged(first: DeclaredKind, second: DeclaredKind) -> DeclaredKind:

@@ -337,3 +337,10 @@ def test_the_work_may_be_products_of_columns(tmp_path: Path) -> None:
     heads, tokens, batch = (table.column(name) for name in ("heads", "tokens", "batch_size"))
     assert (table.column("flops") == 2 * heads * tokens * batch).all()
     assert (table.column("memory_bytes") == 4 * heads + 8 * tokens).all()
+
+
+def test_a_number_that_no_input_can_hold_leaves_out_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert imported(tmp_path, text=f"n,took_us\n1,1\n2,2\n{'9' * 40},3\n") == 0
+    out, err = capsys.readouterr()
+    assert "n: must be at most 1e+30" in out
+    assert "3 rows read, 2 imported" in err
