@@ -15,6 +15,9 @@ Rows = NDArray[np.int_]
 
 DEFAULT_FRACTIONS = (0.6, 0.15, 0.1, 0.15)
 
+ENOUGH_LAYERS = (5000, 2500, 10_000)
+"""To choose by, to calibrate with and to report on: more of them say little more, and are better learned from."""
+
 
 @dataclass(frozen=True, eq=False)
 class Parts:
@@ -40,7 +43,7 @@ def split_by_group(
         raise UsageError(f"a split needs at least {len(fractions)} different layers (got {len(names)})")
     order = np.random.default_rng(seed).permutation(len(names))
     # Every part gets at least one layer, however few there are.
-    bounds = np.round(np.cumsum(fractions)[:-1] / sum(fractions) * len(names)).astype(int)
+    bounds = np.round(_shares(fractions, len(names)) * len(names)).astype(int)
     places = np.arange(len(fractions) - 1)
     bounds = np.maximum.accumulate(np.maximum(bounds, places + 1) - places) + places
     bounds = np.minimum(bounds, len(names) - np.arange(len(fractions) - 1, 0, -1))
@@ -52,6 +55,14 @@ def split_by_group(
 
 class WrongSplit(UsageError):
     """A split that the table cannot be split by, whatever is measured."""
+
+
+def _shares(fractions: Sequence[float], layers: int) -> Array:
+    """Where the parts end, as shares of all layers; what would be more than enough is learned from."""
+    parts = np.array(fractions) / sum(fractions)
+    parts[1:] = np.minimum(parts[1:], np.array(ENOUGH_LAYERS) / layers)
+    parts[0] = 1.0 - parts[1:].sum()
+    return np.asarray(np.cumsum(parts)[:-1])
 
 
 def leave_range_out(table: Table, column: str, above: float, seed: int) -> Parts:

@@ -150,3 +150,13 @@ def test_the_parts_of_a_given_split_share_no_layer(beyond: bool) -> None:
     table, parts = given_split(beyond)
     layers = [set(table.groups[getattr(parts, name)]) for name in parts.sizes]
     assert sum(map(len, layers)) == len(set.union(*layers))
+
+
+def test_of_very_many_layers_most_are_learned_from() -> None:
+    parts = split_by_group(np.arange(120_000).astype(str), seed=0)
+    assert parts.sizes == {"train": 102_500, "validation": 5000, "calibration": 2500, "test": 10_000}
+
+
+def test_of_many_layers_the_parts_keep_their_shares() -> None:
+    parts = split_by_group(np.arange(20_000).astype(str), seed=0)
+    assert parts.sizes == {"train": 12_000, "validation": 3000, "calibration": 2000, "test": 3000}
