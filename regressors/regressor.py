@@ -88,7 +88,7 @@ class Regressor(ABC):
 
     def missing(self) -> str | None:
         """Why this regressor cannot be trained here and what to install, in one sentence; None if it can."""
-        absent = [package for package in self.packages if importlib.util.find_spec(package) is None]
+        absent = [package for package in self.packages if not _is_installed(package)]
         return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[train]'" if absent else None
 
     def prepare(self) -> None:
@@ -124,6 +124,13 @@ class Regressor(ABC):
             share = effort.seconds_left / (len(tables) - place)
             fitted[kind] = self.fit(train, validation, settings, effort.part(share))
         return fitted
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # what it is a part of is missing
+        return False
 
 
 regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import math
 import pickle
@@ -89,7 +90,7 @@ class Timetable:
     def granted(self, job: Job) -> float:
         """Seconds for a job that starts now; none outlasts the deadline, however few share the time."""
         left = max(self.deadline - self.clock(), 0.0)
-        share = job.share / (job.share + sum(each.share for each in self.waiting))
+        share = job.share / max(job.share + sum(each.share for each in self.waiting), 1e-9)
         return max(min(share * left * min(self.processes, len(self.waiting) + 1), left), self.shortest_s)
 
     def stop_after(self, granted: float) -> float:
@@ -252,10 +253,14 @@ def work(message: bytes, answer: Answer) -> None:
     if isinstance(request, Load):
         answer(pickle.dumps(Loaded(_load(request))))
         return
+    # Whoever holds the interpreter does not notice that the parent is gone: this ends the process all the same.
+    faulthandler.dump_traceback_later(TIMES_GRANTED * request.seconds + 2 * GRACE_S, exit=True)
     try:
         made = Made(run_job(request, _reporting(answer)))
     except MednError as error:
         made = Made([], str(error))
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     answer(pickle.dumps(made))
 
 

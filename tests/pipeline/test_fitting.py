@@ -133,6 +133,13 @@ def test_a_missing_library_costs_nothing_and_is_looked_for_in_every_run(
     assert by_family(trained(run, "median"))["median"].is_good
 
 
+def test_a_part_of_a_missing_library_is_missing_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medn.regressors.regressor import regressors
+
+    monkeypatch.setattr(type(regressors["median"]), "packages", ("no_such_library.part",))
+    assert "needs no_such_library.part" in by_family(trained(run, "median"))["median"].reason
+
+
 def test_the_least_time_is_known_before_anything_is_fitted(run: Path) -> None:
     plans: list[Plan] = []
     trained(run, "median", "nearest", "hostile-exit", seconds=0.5, on_plan=plans.append)

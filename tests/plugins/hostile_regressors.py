@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from medn.core.metrics import best_constant
 from medn.core.table import Table
 from medn.regressors.forms.constant import Constant
 from medn.regressors.learned import Learned
@@ -19,7 +20,7 @@ from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regre
 
 
 def fitted(train: Table) -> Fitted:
-    return Learned.from_form(Constant(float(np.median(np.log(train.latency_s)))))
+    return Learned.from_form(Constant(float(np.log(best_constant(train.latency_s)))))
 
 
 @regressors.register
