@@ -104,13 +104,17 @@ def _try_all(once: Callable[[bytes], None], numbers: range, seed: int, writing: 
         os.write(writing, f"{number}\n".encode())
         signal.alarm(STUCK_S)
         try:
-            once(random.Random(f"{seed} {number}").randbytes(256))
+            once(_input(seed, number))
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             os.write(writing, f"{number} {said} ({where.filename}:{where.lineno})\n".encode())
         signal.alarm(0)
     os._exit(0)
+
+
+def _input(seed: int, number: int) -> bytes:
+    return random.Random(f"{seed} {number}").randbytes(256)
 
 
 MOST_BYTES = 6 << 30

@@ -6,8 +6,12 @@ python -m experiments.fuzz.tables BUNDLE [SECONDS]
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.fuzz.running import Draw, instrumented, run
 
@@ -18,7 +22,9 @@ with instrumented():
 
 CELLS: list[Any] = [
     *(None, True, False, 0, 1, 8, 64, 1000, -1, 2**40, 2**70, 0.5, 64.0, 1e308, float("nan"), float("inf")),
-    *("", "x", "64", "relu", "fp32", "hot", [], {}, b"x", (1, 2)),
+    *("", "x", "64", "relu", "fp32", "hot", [], {}, b"x", (1, 2), 10**400, 10**5000, -0.0, 3j, {1}, object()),
+    *(Decimal(8), Decimal("1e999999"), Decimal("sNaN"), Fraction(64), Fraction(1, 3), np.int8(8), np.longdouble(8)),
+    *(np.bool_(True), np.array(8), np.array([8]), np.array([]), np.ma.masked, np.datetime64("NaT"), range(3)),
 ]
 
 

@@ -74,7 +74,8 @@ def unknown(what: str, name: object, known: Iterable[object]) -> str:
     "no layer kind named 'conv2'. Did you mean 'conv2d'? Known: conv2d, linear"
     """
     names = sorted(str(other) for other in known)
-    return f"no {what} named {shown(str(name))}.{did_you_mean(str(name), names)} Known: {', '.join(names) or 'none'}"
+    text = name if isinstance(name, str) else shown(name)
+    return f"no {what} named {shown(text)}.{did_you_mean(text, names)} Known: {', '.join(names) or 'none'}"
 
 
 def unknown_names(what: str, names: Sequence[str], known: Collection[str]) -> str:

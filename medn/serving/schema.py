@@ -31,6 +31,7 @@ ERRORS = {
     "413": "the request is larger than the server allows",
     "415": "the request is not application/json",
     "422": "the request asks for something impossible; the error says what",
+    "503": "too much waits for an answer already; ask again after a while",
 }
 
 

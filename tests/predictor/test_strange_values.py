@@ -216,6 +216,12 @@ def test_unknown_columns_are_told_before_a_value_is_looked_at_and_few_of_them(pr
     assert "and 4997 more" in sentence(lambda: predictor.predict(rows, "linear"))
 
 
+@pytest.mark.parametrize("kind", [UNPRINTABLE, None, [["linear"]], {}, 3.5, "x" * 10_000_000], ids=range(6))
+def test_a_kind_that_is_none_is_one_sentence(kind: Any, predictor: Predictor) -> None:
+    assert "no predicted layer kind named" in sentence(lambda: predictor.layer(kind, **LAYER))
+    assert "kind" in sentence(lambda: predictor.predict({**LAYER, "kind": kind}))
+
+
 def test_a_table_has_a_bounded_number_of_rows(predictor: Predictor) -> None:
     for many in (range(1, 10**9), range(1, 10**30)):
         said = sentence(lambda many=many: predictor.table("linear", {"in_features": 64}, out_features=many))  # type: ignore[misc]
