@@ -28,6 +28,8 @@ import torch
 
 from medn.core.errors import UsageError
 
+Twin = Callable[[torch.Tensor], torch.Tensor]
+"""Makes what stands for a tensor in a copy."""
 CODE = (type, types.FunctionType, functools._lru_cache_wrapper, property, staticmethod, classmethod)
 FIXED = (
     *(bool, int, float, complex, str, bytes, range, slice, types.NoneType, types.EllipsisType, types.ModuleType),
@@ -56,16 +58,36 @@ class NotCopied:
     __getitem__ = __setitem__ = __contains__ = __await__ = __aiter__ = __anext__ = _refuse
 
 
-class Copier:
-    """Copies whatever it is given, each object once, however many calls name it."""
+class _Gone:
+    """What a copy is when it is let go."""
 
-    def __init__(self, twin: Callable[[torch.Tensor], torch.Tensor]) -> None:
+
+_KEPT: list[Any] = []
+"""Copies that cannot be let go."""
+
+
+class Copier:
+    """Copies whatever it is given, each object once, for as long as the `with` lasts."""
+
+    def __init__(self, twin: Twin) -> None:
         self.code: list[Any] = []
         """Functions and classes that were met; they are not copied."""
         self._twin = twin
         self._copies: dict[int, Any] = {}
         self._originals: list[Any] = []
         """Kept, so that no other object gets the address of one that was copied."""
+
+    def __enter__(self) -> Copier:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let the copies go, without a word from `__del__`: it would clean up what the originals still need."""
+        for made in self._copies.values():
+            if hasattr(type(made), "__del__") and not isinstance(made, io.IOBase):
+                try:
+                    object.__setattr__(made, "__class__", _Gone)
+                except TypeError:  # its memory is not that of a plain object
+                    _KEPT.append(made)
 
     def copy(self, value: Any, where: str = "the model") -> Any:
         with _deep_calls():

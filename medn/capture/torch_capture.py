@@ -10,7 +10,7 @@ import gc
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import ReferenceType
@@ -20,7 +20,7 @@ from torch._subclasses import FakeTensorMode
 from torch.nn.parameter import is_lazy
 
 from medn.capture.answering import AnsweringMode, KnownValues, ReadingMode
-from medn.capture.copying import Copier
+from medn.capture.copying import Copier, Twin
 from medn.capture.examples import Example, Inputs, example_of
 from medn.capture.graph import Graph
 from medn.capture.guarding import put_back
@@ -100,20 +100,25 @@ def _without_guesses(task: Task, guessed: CapturedModel) -> CapturedModel | None
 def _on_meta(task: Task, how: str) -> CapturedModel:
     """On a copy whose tensors have no data."""
     known = KnownValues()
-    copier = Copier(known.twin)
-    model, inputs = copier.copy(task.model), copier.copy(task.example.shapes, "an input")
-    with _as_in_use(model, copier):
+    with _copied(task, known.twin, task.example.shapes) as (model, inputs):
         if _is_lazy(model):
-            _initialize(task, known, model)
+            mode = AnsweringMode(known, _unheard, Guesses(str), task.made)
+            _initialize(task, model, (known.twin, task.example.shapes), (mode, ReadingMode(mode)))
         return _run_on_meta(task, known, model, inputs, how)
 
 
-def _initialize(task: Task, known: KnownValues, model: torch.nn.Module) -> None:
-    """A first call, to which nobody listens."""
-    arguments, keywords = Copier(known.twin).copy(task.example.shapes)
-    mode = AnsweringMode(known, lambda *call: None, Guesses(str), task.made)
-    with mode, ReadingMode(mode), CountingMode(task.limits.operators):
+def _initialize(task: Task, model: torch.nn.Module, given: tuple[Twin, Inputs], modes: tuple[Any, ...]) -> None:
+    """A first call, with inputs of its own and to which nobody listens."""
+    twin, inputs = given
+    with Copier(twin) as copier, ExitStack() as stack:
+        arguments, keywords = copier.copy(inputs, "an input")
+        for mode in (*modes, CountingMode(task.limits.operators)):
+            stack.enter_context(mode)
         model(*arguments, **keywords)
+
+
+def _unheard(*call: Any) -> None:
+    return None
 
 
 def _run_on_meta(task: Task, known: KnownValues, model: torch.nn.Module, inputs: Inputs, how: str) -> CapturedModel:
@@ -132,11 +137,9 @@ def _run_on_meta(task: Task, known: KnownValues, model: torch.nn.Module, inputs:
 def _exported(task: Task, how: str) -> CapturedModel:
     """torch.export settles what the model's code decides; what is left runs on shapes alone."""
     fake = FakeTensorMode()
-    copier = Copier(fake.from_tensor)
-    model = copier.copy(task.model)
-    arguments, keywords = copier.copy(task.example.shapes_on(fake), "an input")
-    with _as_in_use(model, copier), _quiet(), CountingMode(task.limits.operators):
-        program = torch.export.export(model, arguments, keywords, strict=False)
+    inputs = task.example.shapes_on(fake)
+    with _copied(task, fake.from_tensor, inputs) as (model, given), _quiet(), CountingMode(task.limits.operators):
+        program = torch.export.export(model, *given, strict=False)
         unfolded = torch.export.unflatten(program)
     return _on_meta(replace(task, model=unfolded), how)
 
@@ -157,11 +160,9 @@ def _really(task: Task, how: str) -> CapturedModel:
         own.append(clones.of(tensor))
         return own[-1]
 
-    copier = Copier(twin)
-    model, inputs = copier.copy(task.model), copier.copy(task.example.values, "an input")
-    with _as_in_use(model, copier):
+    with _copied(task, twin, task.example.values) as (model, inputs):
         if _is_lazy(model):
-            model(*Copier(twin).copy(inputs[0]), **Copier(twin).copy(inputs[1]))
+            _initialize(task, model, (twin, inputs), (ListeningMode(_unheard, own),))
         recording = Recording(task, model, inputs)
         mode = ListeningMode(recording.recorder.hear, own)
         with mode, DirectMode(mode), recording.recorder.listening():
@@ -206,11 +207,13 @@ def _is_lazy(model: torch.nn.Module) -> bool:
 
 
 @contextmanager
-def _as_in_use(model: torch.nn.Module, copier: Copier) -> Iterator[None]:
-    """The copy of a model as it is when it is asked for predictions; all else is afterwards as it was."""
-    with put_back(copier.code), torch.no_grad(), plain_attention():
-        model.eval()
-        yield
+def _copied(task: Task, twin: Twin, inputs: Inputs) -> Iterator[tuple[torch.nn.Module, Inputs]]:
+    """Copies of the inputs and of the model, as it is when it is in use; all else is afterwards as it was."""
+    with Copier(twin) as copier:
+        model, given = copier.copy(task.model), copier.copy(inputs, "an input")
+        with put_back(copier.code), torch.no_grad(), plain_attention():
+            model.eval()
+            yield model, given
 
 
 @contextmanager

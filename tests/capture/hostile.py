@@ -397,6 +397,26 @@ def a_single_helper_for_all() -> Made:
     return Calls(notes, helper=Single()), rows()
 
 
+CLEANED: list[str] = []
+
+
+@hostile
+def a_resource_that_cleans_up() -> Made:
+    class Resource:
+        def __del__(self) -> None:
+            CLEANED.append("resource")
+
+    class Items(dict[str, int]):
+        def __del__(self) -> None:
+            CLEANED.append("items")
+
+    class Cleans(Calls):
+        def __del__(self) -> None:
+            CLEANED.append("module")
+
+    return Cleans(lambda self, x: x.relu(), resource=Resource(), items=Items(a=1)), rows()
+
+
 @hostile
 def random_numbers_of_every_sort() -> Made:
     def rolls(self: Any, x: torch.Tensor) -> torch.Tensor:

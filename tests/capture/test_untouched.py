@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import random
 import resource
@@ -131,6 +132,14 @@ def test_modules_at_work_in_other_threads_are_not_captured() -> None:
         stop.set()
         thread.join()
     assert [each.operator for each in model.layers] == ["aten.addmm"] * 100
+
+
+def test_nothing_is_cleaned_up_with_the_copy() -> None:
+    net, inputs = hostile.a_resource_that_cleans_up()
+    hostile.CLEANED.clear()
+    capture(net, inputs)
+    gc.collect()
+    assert hostile.CLEANED == []
 
 
 def test_a_generator_that_a_call_uses_is_refused_by_its_name() -> None:
