@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from medn.layer_generators.sweep import parse_sweep
+from medn.pipeline.train_config import read_train_config
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -30,9 +31,18 @@ def run(code: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("config", blocks("yaml", *(path for path in DOCUMENTS if path.name != "importing.md")))
+OTHER_CONFIGS = ("importing.md", "training.md")
+
+
+@pytest.mark.parametrize("config", blocks("yaml", *(path for path in DOCUMENTS if path.name not in OTHER_CONFIGS)))
 def test_a_config_that_is_shown_parses(config: str) -> None:
     assert parse_sweep(config).layers
+
+
+@pytest.mark.parametrize("config", blocks("yaml", ROOT / "docs" / "training.md"))
+def test_a_training_config_that_is_shown_parses(config: str, tmp_path: Path) -> None:
+    (tmp_path / "training.yaml").write_text(config)
+    assert read_train_config(tmp_path / "training.yaml").settings
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +107,7 @@ def test_the_example_sampler_draws(contributed: dict[str, str]) -> None:
     check = """
 from medn.layer_generators.plan import plan_points
 from medn.layer_generators.sweep import parse_sweep
+from medn.pipeline.train_config import read_train_config
 config = parse_sweep("{name: x, devices: [torch], sampler: corners, layers: {linear: {rows: 1, bias: true}}}")
 assert len(plan_points(config).points) == 4
 """

@@ -170,7 +170,7 @@ class Fitters:
             if not busy:
                 return
             now = time.monotonic()
-            wait_s = min(LOOK_EVERY_S, *(fitter.stop_at - now for fitter in busy), LOOK_EVERY_S)
+            wait_s = min(LOOK_EVERY_S, *(fitter.stop_at - now for fitter in busy))
             waited_for([fitter.process for fitter in busy], wait_s)
             for fitter in busy:
                 if made := self._look(fitter, times):
@@ -194,7 +194,7 @@ class Fitters:
                 module = type(regressors[job.regressor]).__module__
                 fitter.process.send(pickle.dumps(Load(job.regressor, module)))
         except ChildFailed as failure:
-            return self._failed(fitter, failure)
+            return self._failed(fitter, failure, times)
         return None
 
     def _fit(self, fitter: Fitter, job: Job, times: Timetable) -> None:
@@ -216,19 +216,17 @@ class Fitters:
                     raise ChildFailed("timeout", f"its libraries were not loaded within {taken}")
                 raise ChildFailed("timeout", f"stopped after {taken}: it had {duration_words(fitter.granted)}")
         except ChildFailed as failure:
-            return self._failed(fitter, failure)
+            return self._failed(fitter, failure, times)
         return None
 
     def _heard(self, fitter: Fitter, job: Job, message: object, times: Timetable) -> list[Candidate] | None:
         if isinstance(message, UnderWay):
             fitter.under_way = message
         elif isinstance(message, Loaded):
-            loading_s = time.monotonic() - fitter.began
-            self.loading_s += loading_s
-            times.prolong(loading_s)
+            self._count_loading(fitter, times)
             if message.problem:
                 fitter.job = None
-                return fail_job(job, message.problem)
+                return fail_job(replace(job, budget_s=0.0), message.problem)
             fitter.loaded.add(job.regressor)
             self._fit(fitter, job, times)
         elif isinstance(message, Made):
@@ -238,11 +236,18 @@ class Fitters:
             return message.candidates
         return None
 
-    def _failed(self, fitter: Fitter, failure: ChildFailed) -> list[Candidate]:
+    def _count_loading(self, fitter: Fitter, times: Timetable) -> None:
+        loading_s = time.monotonic() - fitter.began
+        self.loading_s += loading_s
+        times.prolong(loading_s)
+
+    def _failed(self, fitter: Fitter, failure: ChildFailed, times: Timetable) -> list[Candidate]:
         job, fitter.job = fitter.job, None
         assert job is not None, "only asked while it is busy"
         fitter.loaded.clear()  # its process is gone, and the next one begins anew
-        if fitter.granted is not None:
+        if fitter.granted is None:
+            self._count_loading(fitter, times)
+        else:
             blame(job.journal, failure.reason)
         return fail_job(job, failure.reason)
 
