@@ -74,7 +74,7 @@ def unknown(what: str, name: object, known: Iterable[object]) -> str:
     "no layer kind named 'conv2'. Did you mean 'conv2d'? Known: conv2d, linear"
     """
     names = sorted(str(other) for other in known)
-    text = name if isinstance(name, str) else shown(name)
+    text = str(name) if isinstance(name, str) else shown(name)
     return f"no {what} named {shown(text)}.{did_you_mean(text, names)} Known: {', '.join(names) or 'none'}"
 
 

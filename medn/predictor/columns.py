@@ -115,7 +115,7 @@ def read_column(name: str, values: Any) -> Given:
     if not _has_rows(single):
         return single  # type: ignore[no-any-return]  # whatever it is, the parameter it is given for says what is wrong
     try:
-        column = _array(name, values)
+        column = _array(name, _unwrapped(values))
     except (ValueError, TypeError, NotImplementedError) as error:
         raise UsageError(f"the column {shown(name)} cannot be read: {shown(str(error))}") from None
     if column.ndim != 1:
@@ -131,18 +131,23 @@ def _has_rows(values: Any) -> bool:
     return isinstance(values, (Sequence, np.ndarray)) or hasattr(values, "to_numpy") or hasattr(values, "__array__")
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
+def _unwrapped(values: Any) -> Any:
+    """A column of another library as a list or as an array, with None where it has no value."""
     if isinstance(values, np.ma.MaskedArray):
-        values = values.tolist() if values.ndim == 1 and np.ma.is_masked(values) else values.data
+        return values.tolist() if values.ndim == 1 and np.ma.is_masked(values) else values.data
     nulls = getattr(values, "null_count", 0)  # of arrow a number, of polars a method
     if nulls() if callable(nulls) else nulls:
-        values = values.to_pylist() if hasattr(values, "to_pylist") else values.to_list()
+        return values.to_pylist() if hasattr(values, "to_pylist") else values.to_list()
     if hasattr(values, "to_pylist"):
-        values = values.to_numpy(zero_copy_only=False)
-    elif hasattr(values, "to_numpy"):
-        # Nullable columns of pandas would become floats with NaN, which means something else.
-        nullable = _is_missing(getattr(getattr(values, "dtype", None), "na_value", None))
-        values = values.to_numpy(dtype=object) if nullable else values.to_numpy()
+        return values.to_numpy(zero_copy_only=False)
+    if not hasattr(values, "to_numpy"):
+        return values
+    # Nullable columns of pandas would become floats with NaN, which means something else.
+    nullable = _is_missing(getattr(getattr(values, "dtype", None), "na_value", None))
+    return values.to_numpy(dtype=object) if nullable else values.to_numpy()
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
     if isinstance(values, range):
         check_rows(name, [values])
     if isinstance(values, (np.ndarray, range)) or not isinstance(values, Sequence):
@@ -192,10 +197,6 @@ def plain_value(value: Any) -> Any:
     """
     if type(value) in PLAIN:
         return value
-    if isinstance(value, (Decimal, Fraction)):
-        return _as_float(value)
-    if _is_missing(value):
-        return None
     if getattr(value, "ndim", None) == 0 and hasattr(value, "__array__"):
         if np.ma.is_masked(value):
             return None
@@ -205,7 +206,9 @@ def plain_value(value: Any) -> Any:
             return value
     if isinstance(value, np.floating):  # of more digits than Python has
         return float(value)
-    return value if type(value) in PLAIN or not isinstance(value, (Decimal, Fraction)) else _as_float(value)
+    if isinstance(value, (Decimal, Fraction)):
+        return _as_float(value)
+    return None if _is_missing(value) else value
 
 
 def _is_missing(value: Any) -> bool:

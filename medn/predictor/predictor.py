@@ -204,7 +204,7 @@ class Predictor:
         found = np.array([codes.get(kind, -1) if isinstance(kind, str) else -1 for kind in kinds.tolist()])
         if (found < 0).any():
             row = int((found < 0).argmax())
-            raise UsageError(f"row {row}: {unknown('predicted layer kind', kinds[row], self.kinds)}")
+            raise UsageError(f"row {row}: {unknown('predicted layer kind', kinds.tolist()[row], self.kinds)}")
         return {self.kinds[code]: np.flatnonzero(found == code) for code in np.unique(found).tolist()}
 
     def _fill(
