@@ -285,9 +285,10 @@ def slots_of(kind: type) -> Iterator[str]:
     for each in kind.__mro__:
         slots = each.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__"):
-                private = name.startswith("__") and not name.endswith("__")
-                yield f"_{each.__name__.lstrip('_')}{name}" if private else name
+            private = name.startswith("__") and not name.endswith("__")
+            name = f"_{each.__name__.lstrip('_')}{name}" if private else name
+            if isinstance(getattr(kind, name, None), types.MemberDescriptorType):  # and not a property in its place
+                yield name
 
 
 def _set_state(made: Any, state: Any) -> None:

@@ -9,6 +9,7 @@ import random
 import resource
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,19 @@ def test_image_models_are_untouched(name: str) -> None:
 def test_language_models_are_untouched(name: str) -> None:
     net, inputs = language_model(name, with_data=True, **SMALL[name])
     assert changes_by_capture(net, inputs) == []
+
+
+def test_a_property_in_the_place_of_a_slot_is_not_put_back() -> None:
+    class Plain:
+        __slots__ = ("value",)
+
+    class Computed(Plain):
+        @property
+        def value(self) -> list[int]:  # type: ignore[override]
+            return []
+
+    class Holder(hostile.Calls):
+        held = Computed()
+
+    with warnings.catch_warnings(action="error"):
+        capture(Holder(lambda self, x: x * len(self.held.value)), hostile.rows())
