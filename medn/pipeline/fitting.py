@@ -94,8 +94,8 @@ class Timetable:
         return max(min(share * left * min(self.processes, len(self.waiting) + 1), left), self.shortest_s)
 
     def stop_after(self, granted: float) -> float:
-        """How many seconds from now a job that was granted so many is stopped."""
-        return min(TIMES_GRANTED * granted + GRACE_S, self.seconds_to_end)
+        """How many seconds from now a job that was granted so many is stopped; loading may have taken all that was left."""
+        return min(TIMES_GRANTED * granted + GRACE_S, max(self.seconds_to_end, self.shortest_s + GRACE_S))
 
     def prolong(self, seconds: float) -> None:
         """Loading libraries in one of the processes is not fitting."""
@@ -108,7 +108,7 @@ class Timetable:
 
     @property
     def seconds_to_end(self) -> float:
-        """Until nothing may run any longer."""
+        """Until nothing may begin any longer."""
         return max(self.end - self.clock(), 0.0)
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from medn.pipeline.candidates import Candidate, load_candidate
+from medn.pipeline.fitting import GRACE_S, Timetable
 from medn.pipeline.train import Plan, TrainOutcome, train_run
 from medn.pipeline.tuning import open_journal
 from tests.conftest import load_plugins
@@ -146,6 +147,14 @@ def test_the_least_time_is_known_before_anything_is_fitted(run: Path) -> None:
     (plan,) = plans
     assert (plan.families, plan.kinds, plan.asked_s) == (3, 1, 0.5)
     assert plan.least_s == 3.0
+
+
+def test_a_fit_has_its_shortest_time_though_loading_took_all_that_was_left() -> None:
+    now = [0.0]
+    times = Timetable([], 2, seconds=4.0, shortest_s=1.0, clock=lambda: now[0])
+    now[0] = 100.0
+    assert times.seconds_to_end == 0
+    assert times.stop_after(1.0) == 1.0 + GRACE_S
 
 
 def test_what_is_fitted_is_told_while_it_goes_on(run: Path) -> None:
