@@ -94,7 +94,7 @@ class Timetable:
         return max(min(share * left * min(self.processes, len(self.waiting) + 1), left), self.shortest_s)
 
     def stop_after(self, granted: float) -> float:
-        """How many seconds from now a job that was granted so many is stopped; loading may have taken all that was left."""
+        """How many seconds from now a job that was granted so many is stopped; loading may have taken what was left."""
         return min(TIMES_GRANTED * granted + GRACE_S, max(self.seconds_to_end, self.shortest_s + GRACE_S))
 
     def prolong(self, seconds: float) -> None:
