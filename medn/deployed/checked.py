@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.intervals import FIRST_STEP, Interval, conformal_quantile
+from medn.core.intervals import FIRST_STEP, WIDEST, Interval, conformal_quantile
 from medn.core.metrics import score
 from medn.core.ranges import Flags
 from medn.core.table import Array
@@ -94,7 +94,8 @@ def chosen_way(checked: Checked | None, default: str) -> str:
     rows = checked["validation"].only_outside
     if rows.layers < FEWEST_LAYERS:
         return default
-    errors = {way: float(np.abs(rows.log_latency(way) - rows.measured).mean()) for way in CHECKED_WAYS}
+    found = {way: float(np.abs(rows.log_latency(way) - rows.measured).mean()) for way in CHECKED_WAYS}
+    errors = {way: error if np.isfinite(error) else np.inf for way, error in found.items()}
     if default == HELD:
         errors[HELD] -= DOUBT
     return min(errors, key=lambda way: (round(errors[way], 6), way == OWN))
@@ -111,7 +112,8 @@ def widening(checked: Checked | None, way: str, interval: Interval) -> float:
     for part in parts:
         logs = part.log_latency(way)
         lacking = np.abs(logs - part.measured) - interval.width_at_edge(part.beyond.edge, logs)
-        needed.append(np.maximum(lacking, 0.0) / (part.beyond.far + FIRST_STEP))
+        lacking = np.clip(np.nan_to_num(lacking, nan=WIDEST), 0.0, WIDEST)
+        needed.append(lacking / (part.beyond.far + FIRST_STEP))
     groups = np.concatenate([part.groups for part in parts])
     return max(conformal_quantile(np.concatenate(needed), groups, interval.level), LEAST_WIDENING)
 
@@ -144,16 +146,14 @@ def pack_checked(checked: Checked) -> Arrays:
     }
 
 
-def unpack_checked(
-    arrays: Mapping[str, NDArray[Any]], measured: Mapping[str, tuple[Array, NDArray[np.str_]]]
-) -> Checked:
-    """What `pack_checked` took apart, with the logarithm of what the rows of each part took, and their layers."""
+def unpack_checked(arrays: Mapping[str, NDArray[Any]], measured: Mapping[str, Taken]) -> Checked:
+    """What `pack_checked` took apart, with what the rows of each part took."""
     found = {}
     for part, (logs, groups) in measured.items():
         columns = {each.name: arrays[f"{part}.{each.name}"].astype(np.float64) for each in fields(Beyond)}
         found[part] = Larger(Beyond(**columns), arrays[f"{part}.outside"] > 0, logs, groups)
         if any(len(column) != len(logs) for column in columns.values()):
-            raise ValueError(f"the check has not one row for each larger one of {part}")
+            raise ValueError(f"the check of {part} was of other rows")
     return found
 
 

@@ -114,10 +114,11 @@ def _larger(table: Table, fitted: Fitted, known: Smaller) -> Larger:
 
 
 def restored(arrays: Mapping[str, NDArray[Any]], prepared: Prepared) -> Checked | None:
-    """The check of a candidate that was saved; None if it had none."""
-    if not arrays:
+    """The check of a candidate that was saved; None if it had none, or one that another version cut elsewhere."""
+    try:
+        return unpack_checked(arrays, {part: _taken(table) for part, table in cut(prepared).larger.items()})
+    except (KeyError, ValueError):
         return None
-    return unpack_checked(arrays, {part: _taken(table) for part, table in cut(prepared).larger.items()})
 
 
 def _taken(table: Table) -> Taken:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import medn as package
+from medn.bundle.bundle import read_bundle, write_bundle
 from medn.cli.main import run as medn
 
 Capture = pytest.CaptureFixture[str]
@@ -140,3 +142,14 @@ def test_inspect_is_data_too(bundle: str, capsys: Capture) -> None:
     assert found["devices"] == ["made-up"]
     assert found["entries"][1]["scores"]["test"]["mape"] > 0
     assert found["entries"][1]["usual"]["threads"] == 1
+
+
+def test_inspect_warns_of_intervals_that_say_nothing(bundle: str, tmp_path: Path, capsys: Capture) -> None:
+    found = read_bundle(Path(bundle))
+    wide = [replace(each, latency=replace(each.latency, coverage={"inside_width": 22.5})) for each in found.entries]
+    write_bundle(tmp_path / "wide.medn", replace(found, entries=tuple(wide)))
+    assert medn(["inspect", str(tmp_path / "wide.medn"), "linear"]) == 0
+    assert "for linear on made-up are 22.5 times as wide as the predictions" in capsys.readouterr().err
+    assert medn(["inspect", str(tmp_path / "wide.medn"), "linear", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["entries"]
+    assert "22.5 times as wide" in entry["warning"]

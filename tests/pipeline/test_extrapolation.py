@@ -12,7 +12,8 @@ import pytest
 from medn.core.splits import Split
 from medn.core.table import Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN, WAYS
-from medn.deployed.checked import chosen_way, pack_checked
+from medn.deployed.calibration import UNCALIBRATED
+from medn.deployed.checked import chosen_way, pack_checked, widening
 from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.ensembling import ensemble
 from medn.pipeline.evaluation import Evaluated
@@ -135,3 +136,19 @@ def test_an_ensemble_of_what_was_not_checked_does_what_most_of_it_does(
     ways = [deployed_of(ensemble(evaluated, "x", {"test-law": share, "median": 1 - share})).way for share in (0.9, 0.1)]
     assert ways == [deployed_of(unchecked).way, deployed_of(checked).way] == [BOUNDED, HELD]
     assert ensemble(evaluated, "x", {"test-law": 0.9, "median": 0.1}).extrapolation == {}
+
+
+def test_a_check_of_other_rows_is_none(prepared: Prepared) -> None:
+    found = pack_checked(check(regressors["median"], {"linear": prepared}, {}, Effort(10.0))["linear"])
+    assert restored({name: array[1:] for name, array in found.items()}, prepared) is None
+    assert restored({}, prepared) is None
+
+
+def test_a_form_without_end_is_held_and_its_intervals_have_one(prepared: Prepared) -> None:
+    found = check(regressors["median"], {"linear": prepared}, {}, Effort(10.0))["linear"]
+    endless = {
+        part: replace(larger, beyond=replace(larger.beyond, own=np.full(len(larger.measured), value)))
+        for (part, larger), value in zip(found.items(), (np.nan, np.inf, -np.inf), strict=True)
+    }
+    assert chosen_way(endless, BOUNDED) == HELD
+    assert np.isfinite(widening(endless, OWN, UNCALIBRATED))
