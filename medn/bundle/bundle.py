@@ -22,7 +22,7 @@ from medn.core.errors import MednError, UsageError
 from medn.core.quantities import FURTHER
 from medn.core.registry import brought_along
 from medn.core.text import shown
-from medn.core.values import Scalar, plain
+from medn.core.values import Scalar, plain, told
 from medn.deployed.packing import unpack
 from medn.layer_generators.declared import DeclaredKind
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -33,8 +33,7 @@ VERSION = 2
 READ_VERSIONS = (1, 2)
 
 TOLD = ("scores", "noise", "fit_seconds", "row_us", "coverage", "outside", "extrapolation", "costs")
-DIGITS = 6
-"""The facts of a candidate that no prediction needs, and the digits that a bundle has of them."""
+"""The facts of a candidate that no prediction needs."""
 
 ARRAY_TYPES = {np.dtype(name) for name in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")}
 
@@ -151,13 +150,7 @@ def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
 
 def _shortened(facts: Json) -> Json:
     """The same facts; what is only there to be read by people has as many digits as they read."""
-    return {name: _rounded(value) if name in TOLD else value for name, value in facts.items()}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    return {name: told(value) if name in TOLD else value for name, value in facts.items()}
 
 
 def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:

@@ -59,6 +59,20 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+TOLD_DIGITS = 6
+
+
+def told(value: Any) -> Any:
+    """What is there to be read by people: ready for JSON, with as many digits as they read.
+
+    Wherever an error is told it has these digits, so that it is the same everywhere.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): told(part) for name, part in value.items()}
+    found = plain(value)
+    return float(f"{found:.{TOLD_DIGITS}g}") if isinstance(found, float) else found
+
+
 def freeze(parameters: Mapping[str, Scalar]) -> Parameters:
     return tuple(sorted(parameters.items()))
 

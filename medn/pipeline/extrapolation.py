@@ -20,6 +20,7 @@ from medn.deployed.beyond import seen_from_the_edge
 from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
 from medn.pipeline.inputs import remainders
 from medn.pipeline.judging import Prepared, Smaller
+from medn.regressors.families.roofline import fit_plain_roofline
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
@@ -73,17 +74,16 @@ def made_ready(prepared: Prepared, seed: int) -> Prepared:
         known = learn_range(halves.train, halves.validation, seed, remainders(prepared.source.layer_kind))
         # Larger rows are what the check is about: those a little beyond the smaller ones count as outside too.
         known = replace(known, slack=0.0)
-        smaller = Smaller(halves.above, known, _roofline(halves.train, halves.validation, seed))
-    return replace(prepared, roofline=_roofline(prepared.train, prepared.validation, seed), smaller=smaller)
+        smaller = Smaller(halves.above, known, _roofline(halves.train, seed))
+    return replace(prepared, roofline=_roofline(prepared.train, seed), smaller=smaller)
 
 
-def _roofline(train: Table, validation: Table, seed: int) -> Form | None:
+def _roofline(train: Table, seed: int) -> Form | None:
     """None where it cannot be fitted."""
-    family = regressors["roofline"]
-    if family.missing():
+    if regressors["roofline"].missing():
         return None
     try:
-        return family.fit(train, validation, {**family.defaults, "starts": 1}, Effort(seed=seed)).export()
+        return fit_plain_roofline(train, Effort(seed=seed))
     except MednError:  # the inputs do not tell the work
         return None
 

@@ -11,7 +11,7 @@ from medn.core.metrics import score
 from medn.core.ranges import Range
 from medn.core.splits import Parts
 from medn.core.table import Table
-from medn.core.values import plain
+from medn.core.values import told
 from medn.deployed.beyond import HELD
 from medn.deployed.calibration import UNCALIBRATED, calibrated, coverage_facts
 from medn.deployed.checked import Checked, chosen_way, extrapolation_facts, pack_checked, widening
@@ -73,7 +73,7 @@ def judged(
         scored(replace(blank, deployed=deployed), deployed, prepared),
         size_bytes=form.parts().size_bytes,
         row_us=1e6 * call_seconds(lambda: form.one(first), time.thread_time),
-        extrapolation=extrapolation_facts(checked, way, interval),
+        extrapolation=told(extrapolation_facts(checked, way, interval)),
         checked=pack_checked(checked) if checked else {},
     )
 
@@ -92,7 +92,7 @@ def scored(candidate: Candidate, deployed: Deployed, prepared: Prepared) -> Cand
     return replace(
         candidate,
         deployed=deployed,
-        scores={name: plain(score(*both).as_json()) for name, both in predicted.items()},
-        coverage=coverage_facts(deployed, answer, test.latency_s),
+        scores={name: told(score(*both).as_json()) for name, both in predicted.items()},
+        coverage=told(coverage_facts(deployed, answer, test.latency_s)),
         outside=float(np.mean(~answer.inside)),
     )

@@ -43,6 +43,11 @@ def fit_roofline(train: Table, validation: Table, settings: Settings, effort: Ef
     return shaped if np.sum(errors[1]) < np.sum(errors[0]) else plain
 
 
+def fit_plain_roofline(train: Table, effort: Effort) -> Roofline:
+    """How latency grows with the work alone: what the other inputs add between measured layers misleads beyond them."""
+    return _fit(train, {**RooflineRegressor.defaults, "starts": 1}, effort, is_shaped=False)
+
+
 def _fit(train: Table, settings: Settings, effort: Effort, is_shaped: bool) -> Roofline:
     columns = Columns.find(train.schema)
     encoding = Encoding.fit(train.schema, train.inputs)

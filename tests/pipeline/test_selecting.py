@@ -61,7 +61,7 @@ def test_predictions_are_those_that_were_scored_in_training(evaluated: list[Eval
         measured_s = each.prepared.test.latency_s
         for name, candidate in each.candidates.items():
             error = relative_errors(each.predicted_s[name]["test"], measured_s).mean()
-            assert error == pytest.approx(candidate.scores["test"]["mape"], rel=1e-12)
+            assert error == pytest.approx(candidate.scores["test"]["mape"], rel=1e-5)
 
 
 def as_the_first_version_wrote_it(folder: Path) -> None:
@@ -98,7 +98,7 @@ def test_candidates_of_the_first_version_are_held_with_the_roofline_of_their_run
         assert (deployed.way, deployed.interval.widening) == (HELD, None)
         assert deployed.roofline is deployed_of(old.candidates["roofline"]).form
         error = relative_errors(old.predicted_s[name]["test"], test.latency_s).mean()
-        assert candidate.scores["test"]["mape"] == pytest.approx(error, rel=1e-12)
+        assert candidate.scores["test"]["mape"] == pytest.approx(error, rel=1e-5)
 
 
 def test_a_kind_can_be_evaluated_alone(run: Path) -> None:
