@@ -35,6 +35,7 @@ REACH_MARGIN = 1.25
 SMALLEST_SQUARE = 1e-9
 """Squared distances up to this are none."""
 
+DEVICE = "device"
 WORK_COLUMNS = ("flops", "memory_bytes")
 
 
@@ -66,6 +67,9 @@ class Range:
     centres: Array
     reach: float
     """The distance at which a row counts as outside."""
+    device_ends: Array | None = None
+    """Where several devices were learned together, the lowest and the highest values on each: two tables with a row
+    per device. What follows from a device's data sheet ends elsewhere on each, so the nearest row is one of its own."""
 
     def distance(self, inputs: Array) -> Array:
         """Distance to the nearest measured neighbourhood; 1 is the edge."""
@@ -175,7 +179,10 @@ class Range:
         """The nearest row inside: numbers at their bounds, an unknown category replaced by the usual one."""
         numbers = np.array([name not in self.seen for name in self.schema.names])
         known = self.with_known_categories(inputs)
-        return np.where(numbers, np.clip(known, self.low, self.high), known)
+        low, high = self.low, self.high
+        if self.device_ends is not None:
+            low, high = self.device_ends[:, known[:, self.schema.index(DEVICE)].astype(int)]
+        return np.where(numbers, np.clip(known, low, high), known)
 
     def with_known_categories(self, inputs: Array) -> Array:
         """The same rows, an unknown category replaced by the usual one: no form knows what else it stands for."""
@@ -201,7 +208,8 @@ class Range:
     def as_json(self) -> dict[str, Any]:
         arrays = {name: getattr(self, name).tolist() for name in ("low", "high", "shift", "components", "centres")}
         seen = {name: list(codes) for name, codes in self.seen.items()}
-        return {**arrays, "slack": self.slack, "free": list(self.free), "seen": seen, "reach": self.reach}
+        ends = {} if self.device_ends is None else {"device_ends": self.device_ends.tolist()}
+        return {**arrays, "slack": self.slack, "free": list(self.free), "seen": seen, "reach": self.reach, **ends}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any], schema: Schema) -> Range:
@@ -220,6 +228,7 @@ class Range:
             components=np.array(written["components"], dtype=np.float64).reshape(columns, -1),
             centres=np.array(written["centres"], dtype=np.float64).reshape(count, -1),
             reach=float(written["reach"]),
+            device_ends=np.array(written["device_ends"], dtype=np.float64) if "device_ends" in written else None,
         )
         found.check()
         return found
@@ -237,6 +246,12 @@ class Range:
         check_numbers("the reach of a range", [self.reach], 1e-30, 1e30)
         if not (self.low <= self.high).all():
             raise ValueError("a range must end at or above its start")
+        if self.device_ends is not None:
+            check_array(
+                "the ends of a range", self.device_ends, (2, len(self.schema.categories.get(DEVICE, ())), columns)
+            )
+            if not (self.device_ends[0] <= self.device_ends[1]).all():
+                raise ValueError("the range of a device must end at or above its start")
         if set(self.seen) != set(self.schema.categories):
             raise ValueError("the categories of a range are not those of its inputs")
         for name, codes in self.seen.items():
@@ -261,10 +276,26 @@ def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[s
     places = (squeezed - shift) @ components
     centres = _single(_centres(places, min(CENTRES, max(1, len(places) // 4)), seed))
     unbounded = tuple(name for name in free if name in schema.names)
-    unscaled = Range(schema, low, high, 0.0, unbounded, seen, shift, components, centres, reach=1.0)
+    unscaled = Range(
+        schema, low, high, 0.0, unbounded, seen, shift, components, centres, 1.0, _device_ends(train, low, high)
+    )
     reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))
     usual = float(np.quantile(unscaled.excess(held_out.inputs), HELD_OUT_SHARE))
     return replace(unscaled, slack=float(np.clip(usual, *SLACK)), reach=max(REACH_MARGIN * reach, 1e-9))
+
+
+def _device_ends(train: Table, low: Array, high: Array) -> Array | None:
+    """The ends on each device; a device that was not learned from has those of all."""
+    devices = train.schema.categories.get(DEVICE, ())
+    if len(devices) < 2:
+        return None
+    own = [train.inputs[train.column(DEVICE) == code] for code in range(len(devices))]
+    return np.array(
+        [
+            [rows.min(axis=0) if len(rows) else low for rows in own],
+            [rows.max(axis=0) if len(rows) else high for rows in own],
+        ]
+    )
 
 
 def _single(array: Array) -> Array:

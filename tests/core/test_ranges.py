@@ -116,3 +116,39 @@ def test_values_that_never_varied_must_match() -> None:
     columns = {"threads": np.array([1, 2, 1]), "cache": np.array(["hot", "hot", "cold"])}
     constants = {"threads": 1, "cache": "hot", "dtype": "fp32"}
     assert matches_constants(columns, constants, 3).tolist() == [True, False, False]
+
+
+def pooled_table() -> Table:
+    """Two devices; what the work takes at their peaks follows from both, as the inputs of data sheets do."""
+    work = np.tile(np.geomspace(1e3, 1e6, 60), 2)
+    device = np.repeat([0.0, 1.0], 60)
+    at_peak = work / np.where(device == 0, 10.0, 1.0)
+    schema = Schema(("flops", "peak_us", "device"), {"device": ("fast", "slow")})
+    groups = np.array([str(number) for number in range(120)])
+    return Table(schema, np.column_stack([work, at_peak, device]), at_peak / 1e6, groups)
+
+
+def test_the_nearest_row_of_a_device_is_one_that_was_measured_on_it() -> None:
+    """The slow device takes as long as the fast one would for ten times the work, which must not count twice."""
+    table = pooled_table()
+    known = learn_range(table, table)
+    nearest = known.clip(np.array([[4e6, 4e5, 0.0], [4e6, 4e6, 1.0]]))
+    assert nearest == pytest.approx(np.array([[1e6, 1e5, 0.0], [1e6, 1e6, 1.0]]))
+
+
+def test_the_ends_of_devices_are_read_as_they_were_written() -> None:
+    table = pooled_table()
+    known = learn_range(table, table)
+    read = Range.from_json(json.loads(json.dumps(known.as_json())), table.schema)
+    rows = np.array([[4e6, 4e5, 0.0], [1.0, 1.0, 1.0], [4e6, 4e6, -1.0]])
+    assert (read.clip(rows) == known.clip(rows)).all()
+    assert read.is_same(known)
+
+
+@pytest.mark.parametrize("ends", [[[0.0, 0.0, 0.0]], [[0.0] * 3, [float("nan")] * 3], [[9e9] * 3] * 2, "many"])
+def test_ends_of_devices_that_cannot_be_are_refused(ends: object) -> None:
+    table = pooled_table()
+    written = learn_range(table, table).as_json()
+    written["device_ends"] = [ends, written["device_ends"][1]]
+    with pytest.raises(ValueError, match=r"range|could not convert|inhomogeneous"):
+        Range.from_json(written, table.schema)
