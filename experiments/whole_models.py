@@ -258,6 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--teaching", nargs="+", default=list(TEACHING), metavar="NAME")
     parser.add_argument("--unseen", nargs="+", default=list(UNSEEN), metavar="NAME")
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
+    parser.add_argument("--kept", action="store_true", help="only what was measured before")
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
     names = [*options.teaching, *options.unseen]
@@ -277,7 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, ways, placements = [], [], {}
     for bundle in map(read_bundle, options.bundle):
         for device in bundle.devices:
-            measured = measured_once(kept, bundle.backend(device), cases, tell)
+            passes = 0 if options.kept else 1
+            measured = measured_once(kept, bundle.backend(device), cases, tell, passes)
             networks = Networks(Predictor(bundle, device), captured, measured, options.teaching)
             more_rows, more_ways, placement = compare(networks)
             rows, ways = rows + more_rows, ways + more_ways

@@ -7,12 +7,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.cli.main import run as medn
 from medn.core.errors import UsageError
+from medn.core.values import Samples
+from medn.devices.backend import backends
 from medn.model import measuring
 from medn.model.placement import load_placement
 
@@ -126,3 +129,13 @@ def test_a_model_is_called_as_its_example_says_and_gives_its_first_output() -> N
 
     module, given = measuring.plain(Two(), {"left": torch.ones(2), "right": torch.zeros(2)})
     assert module(*given).tolist() == [1, 1]
+
+
+def test_processor_time_counts_where_it_is_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = Samples(np.array([3.0, 4.0]), np.array([2.0, 5.0]), np.array([True, False]))
+    monkeypatch.setattr(measuring, "take_samples", lambda *given: samples)
+    made = {"net": lambda: (torch.nn.ReLU(), (torch.zeros(2),))}
+    by_clock, by_processor = (
+        measuring.measure_models(backends["torch"], made, processor_time=asked)["net"] for asked in (False, True)
+    )
+    assert (by_clock.seconds, by_processor.seconds) == (3.0, 2.0)
