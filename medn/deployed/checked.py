@@ -23,9 +23,9 @@ from medn.deployed.packing import Arrays, Json
 
 CHECKED_WAYS = (HELD, OWN, BOUNDED)
 
-DOUBT = float(np.log(3.0))
-"""How much more wrong holding must be before a family that is flat beyond its range is not held. Near the edge flat is
-often right, as small layers take little more than their overhead; far away it never is, and the check is near."""
+DOUBT = 0.1
+"""How much larger the error of logarithms must be before a family that is flat beyond its range is not held. Near the
+edge flat is often right, as small layers take little more than their overhead; far away it is less so."""
 
 FEWEST_LAYERS = 4
 """With fewer of them beyond the range nothing is decided by a check."""
