@@ -24,8 +24,8 @@ from medn.deployed.packing import Arrays, Json
 CHECKED_WAYS = (HELD, OWN, BOUNDED)
 
 DOUBT = 0.1
-"""How much larger the error of logarithms must be before a family that is flat beyond its range is not held. Near the
-edge flat is often right, as small layers take little more than their overhead; far away it is less so."""
+"""How much larger the error of logarithms must be before a family does not do what it does by default. A check is near
+the edge, where a flat form is often right, as small layers take little more than their overhead; far away it is not."""
 
 FEWEST_LAYERS = 4
 """With fewer of them beyond the range nothing is decided by a check."""
@@ -96,8 +96,7 @@ def chosen_way(checked: Checked | None, default: str) -> str:
         return default
     found = {way: float(np.abs(rows.log_latency(way) - rows.measured).mean()) for way in CHECKED_WAYS}
     errors = {way: error if np.isfinite(error) else np.inf for way, error in found.items()}
-    if default == HELD:
-        errors[HELD] -= DOUBT
+    errors[default] -= DOUBT
     return min(errors, key=lambda way: (round(errors[way], 6), way == OWN))
 
 
