@@ -22,11 +22,14 @@ def test_columns_give_what_single_layers_give(name: str, small_layers: Any) -> N
     kind = layer_kinds[name]
     layers = small_layers(kind, 10)
     columns = SimpleNamespace(
-        **{each.name: np.array([layer.values[each.name] for layer in layers]) for each in kind.parameters}
+        **{
+            each.name: np.array([kind.complete(layer.values)[each.name] for layer in layers])
+            for each in kind.parameters
+        }
     )
     together = analytic_features(kind, columns, np.full(len(layers), 2), 4, SHEET)
     for index, layer in enumerate(layers):
-        single = analytic_features(kind, SimpleNamespace(**layer.values), 2, 4, SHEET)
+        single = analytic_features(kind, kind.values_of(layer), 2, 4, SHEET)
         assert {name: column[index] for name, column in together.items()} == pytest.approx(single, rel=1e-12)
 
 
@@ -34,7 +37,7 @@ def test_columns_give_what_single_layers_give(name: str, small_layers: Any) -> N
 def test_features_are_finite_and_hide_no_parameter(name: str, small_layers: Any) -> None:
     kind = layer_kinds[name]
     for layer in small_layers(kind, 10):
-        found = analytic_features(kind, SimpleNamespace(**layer.values), 2, 4, SHEET)
+        found = analytic_features(kind, kind.values_of(layer), 2, 4, SHEET)
         assert all(np.isfinite(value) and value >= 0 for value in found.values())
         assert not set(found) & {parameter.name for parameter in kind.parameters}
 
