@@ -32,6 +32,13 @@ def vgg16(size: int = 224) -> Recipe:
         yield "linear", {"in_features": before, "out_features": after}
 
 
+def vgg_head() -> Recipe:
+    """The linear layers of a VGG as others write them: convolutions that see all of their input at once."""
+    for before, after, size in ((512, 4096, 7), (512, 1024, 7), (256, 4096, 7), (4096, 4096, 1), (1024, 4096, 1)):
+        yield "conv2d", {"in_channels": before, "out_channels": after, "in_size": size, "kernel_size": size}
+        yield activation("relu", after, 1)
+
+
 def resnet(blocks: tuple[int, ...], bottleneck: bool, groups: int = 1, group_width: int = 64) -> Recipe:
     yield from normalised(3, 64, 224, kernel=7, stride=2)
     yield "max_pool2d", {"channels": 64, "in_size": 112, "kernel_size": 3, "stride": 2, "padding": 1}
@@ -210,6 +217,7 @@ def poolformer_s12() -> Recipe:
 
 IMAGE_NETWORKS: Mapping[str, Callable[[], Recipe]] = {
     "vgg16": vgg16,
+    "vgg_head": vgg_head,
     "resnet18": partial(resnet, (2, 2, 2, 2), bottleneck=False),
     "resnet50": partial(resnet, (3, 4, 6, 3), bottleneck=True),
     "resnext50": partial(resnet, (3, 4, 6, 3), bottleneck=True, groups=32, group_width=4),
