@@ -149,7 +149,7 @@ class Single:
         return self._written(tape, arguments, values)
 
     def _written(self, tape: Tape, arguments: list[str], values: Mapping[str, Any]) -> Compute | None:
-        constants: dict[str, float] = {}
+        constants: dict[str, Any] = {"numbers": (float, int)}
         # What a name may be at least and at most; whole numbers are compared with whole numbers, which is quickest.
         limits = {values[name].name: _limits(self.question.parameters[name]) for name in self._numbers}
         inputs = []
@@ -183,14 +183,15 @@ class Single:
                 matching += [] if str(values[name]) == constant else ["False"]
             else:
                 matching.append(between(written(values[name]), *matching_bounds(constant)))
-        # A flag is an int too, but no size; of flags, one sum tells whether all of them are whole.
+        # A flag is an int too, but no size and no share; of flags, one sum tells whether all of them are whole.
         sorts = {
             sort: [values[name].name for name in self._numbers if self.question.parameters[name].type is sort]
-            for sort in (int, bool)
+            for sort in (int, bool, float)
         }
         wrong_sort = f"not ({' is '.join(f'{name}.__class__' for name in sorts[int])} is int)"
         if sorts[bool]:
             wrong_sort += f" or (0 + {' + '.join(sorts[bool])}).__class__ is not int"
+        wrong_sort += "".join(f" or {name}.__class__ not in numbers" for name in sorts[float])
         wrong = [f"not {name}" if truth else name for name, truth in tape.guards]
         wanted = {token for line in (*wrong, *inside, *matching, *inputs) for token in line.split()}
         body = [

@@ -85,7 +85,8 @@ def test_the_load_ends_with_its_block() -> None:
 
 
 HOLDING = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits none
 from medn.devices.load import BackgroundLoad
 with BackgroundLoad(cores=1) as load:
     load.hold(0.2)

@@ -372,6 +372,20 @@ def outcome(way: Callable[[], Prediction]) -> tuple[str, Any]:
     return "answered", found
 
 
+@pytest.mark.parametrize(
+    ("name", "usual", "flag"),
+    [("batch_size", 1, True), ("utilization", 0.0, False), ("utilization", 0.0, np.False_)],
+)
+def test_a_flag_is_no_number_even_where_its_number_was_asked_before(
+    name: str, usual: float, flag: bool | np.bool_, bundle_path: Path
+) -> None:
+    estimator = medn.load(bundle_path).estimator("linear")
+    for _ in range(2):  # the second question of a sort goes the fast way
+        estimator.layer({**LAYER, name: usual})
+    with pytest.raises(Wrong, match=f"{name}: must be"):
+        estimator.layer({**LAYER, name: flag})
+
+
 @settings(max_examples=150, deadline=None)
 @given(given_values=st.dictionaries(NAMES, CELLS, max_size=3))
 def test_the_same_question_has_the_same_answer_or_the_same_refusal(
