@@ -1,0 +1,66 @@
+"""Runs and bundles that earlier versions wrote still open, answer as they did, and can be gone on with.
+
+`first` was written by medn before candidates and bundles had their second version: the made-up run of the other tests,
+three families, six seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medn
+from medn.cli.main import run as run_command
+
+FIRST = Path(__file__).parent / "first"
+
+ANSWERS: list[tuple[str, dict[str, Any], tuple[float, float, float, float, bool]]] = [
+    (
+        "linear",
+        {"in_features": 100, "out_features": 200, "batch_size": 8},
+        (0.00013717328296567897, 0.00011015207719839814, 0.0001708230115868924, 0.8571428571428571, True),
+    ),
+    (
+        "linear",
+        {"in_features": 9000, "out_features": 9000, "batch_size": 8},
+        (0.39253150977853496, 0.21349798023912653, 0.7216976291599528, 0.8571428571428571, False),
+    ),
+    (
+        "activation",
+        {"function": "relu", "elements": 5000},
+        (4.857171484562909e-06, 3.802685778956125e-06, 6.204066336747739e-06, 0.8, True),
+    ),
+]
+"""What the version that wrote the bundle said."""
+
+
+@pytest.fixture
+def old_run(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FIRST / "run", tmp_path / "run"))
+
+
+@pytest.mark.parametrize(("kind", "asked", "said"), ANSWERS)
+def test_an_old_bundle_answers_as_it_did(kind: str, asked: dict[str, Any], said: tuple[float, ...]) -> None:
+    assert medn.load(FIRST / "bundle.medn").layer(kind, **asked)[:5] == pytest.approx(said, rel=1e-6)
+
+
+@pytest.mark.parametrize("verb", ["summary", "leaderboard", "select", "report"])
+def test_an_old_run_is_read_by_every_verb(verb: str, old_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([verb, str(old_run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_what_was_trained_before_can_be_chosen_and_shipped(old_run: Path) -> None:
+    assert run_command(["select", str(old_run), "--json"]) == 0
+    kind, asked, said = ANSWERS[0]
+    assert medn.load(old_run / "run.medn").layer(kind, **asked).latency_s == pytest.approx(said[0], rel=0.2)
+
+
+def test_an_old_run_is_trained_on(old_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["train", str(old_run), "--time", "4", "--regressors", "linear,roofline", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {each["regressor"] for each in told["candidates"] if not each["reason"]} == {"linear", "roofline"}
