@@ -56,7 +56,7 @@ def test_a_busy_device_is_predicted_to_have_slow_calls(loaded_run: Path) -> None
     slow = {busy: predictor.layer("linear", **asked, utilization=busy) for busy in (0.0, 0.3, 0.9)}
     for busy, found in slow.items():
         assert found.latency_p90_s is not None
-        assert found.latency_p90_s / found.latency_s == pytest.approx(1 + WAITING * busy, rel=0.1)
+        assert found.latency_p90_s / found.latency_s == pytest.approx(1 + WAITING * busy, rel=0.3)
         assert found.latency_p99_s is None  # of 20 calls nobody can say
     table = predictor.predict({"kind": "linear", **asked, "utilization": [0.0, 0.3, 0.9]})
     assert table.latency_p90_s == pytest.approx([found.latency_p90_s for found in slow.values()], rel=1e-6)
