@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from experiments.peers.environments import PeerFailed, interpreter, last_line
-from experiments.peers.medn_verbs import RUN
+from experiments.peers.medn_verbs import RUN, verb
 from experiments.peers.model import Rows
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
@@ -126,11 +126,10 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
     file, mapping = TABLES[table]
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / RUN).is_dir():
-        source, map_ = str(options.data / file), str(IMPORTS / mapping)
-        command = [sys.executable, "-c", "from medn.cli.main import main; main()", "import", source, "--map", map_]
-        done = subprocess.run([*command, "--run", str(folder / RUN)], capture_output=True, text=True)
-        if done.returncode:
-            raise UsageError(f"{table}: medn import says: {last_line(done.stderr)}")
+        try:
+            verb("import", str(options.data / file), "--map", str(IMPORTS / mapping), "--run", str(folder / RUN))
+        except RuntimeError as error:
+            raise UsageError(f"{table}: {error}") from None
     source = read_source(folder / RUN)
     (kind,) = source.rows
     prepared = kind_table(source, kind).table

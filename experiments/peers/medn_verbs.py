@@ -31,12 +31,12 @@ def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> Model:
     run = folder / RUN
     shutil.rmtree(run, ignore_errors=True)
     shutil.copytree(folder.parent / RUN, run)
-    _verb("train", str(run), "--time", f"{seconds:g}", "--jobs", "1", "--seed", str(seed))
-    _verb("select", str(run))
+    verb("train", str(run), "--time", f"{seconds:g}", "--jobs", "1", "--seed", str(seed))
+    verb("select", str(run))
     bundle = run / f"{RUN}.medn"
     predictor = medn.load(bundle)
     (kind,) = predictor.kinds
-    (chosen,) = json.loads(_verb("leaderboard", str(run), "--chosen", "--json"))["rows"]
+    (chosen,) = json.loads(verb("leaderboard", str(run), "--chosen", "--json"))["rows"]
 
     def parameters(inputs: Array) -> dict[str, Any]:
         return {name: column[0].item() for name, column in _whole(rows.columns(inputs)).items()}
@@ -59,9 +59,9 @@ def _whole(columns: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _verb(*arguments: str) -> str:
-    command = [sys.executable, "-c", "from medn.cli.main import main; main()", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+def verb(*arguments: str) -> str:
+    """What `medn` prints, asked as a program of its own."""
+    done = subprocess.run([sys.executable, "-m", "medn", *arguments], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"medn {arguments[0]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
     return done.stdout

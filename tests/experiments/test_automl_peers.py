@@ -101,6 +101,12 @@ def laid_out(arguments: list[str], folder: Path) -> Rows:
     return Rows.read(folder / "raw.npz")
 
 
+def test_a_table_that_cannot_be_imported_is_one_sentence(arguments: list[str], data: Path, tmp_path: Path) -> None:
+    (data / "layers.csv").unlink()
+    with pytest.raises(UsageError, match=r"^layers: medn import ended with 2: .*layers\.csv"):
+        laid_out(arguments, tmp_path / "rows")
+
+
 def test_no_layer_is_learned_from_and_tested(arguments: list[str], tmp_path: Path) -> None:
     rows = laid_out(arguments, tmp_path / "rows")
     sizes = [rows.names.index(name) for name in ("in_features", "out_features")]
@@ -124,13 +130,13 @@ def test_rows_to_choose_by_are_whole_layers(arguments: list[str], tmp_path: Path
 
 def test_medn_is_what_its_verbs_make(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = laid_out(arguments, tmp_path / "rows")
-    verb, asked = medn_verbs._verb, []
+    verb, asked = medn_verbs.verb, []
 
     def fewer_families(*words: str) -> str:
         asked.append(words[0])
         return verb(*words, *(("--regressors", "roofline,linear") if words[0] == "train" else ()))
 
-    monkeypatch.setattr(medn_verbs, "_verb", fewer_families)
+    monkeypatch.setattr(medn_verbs, "verb", fewer_families)
     (tmp_path / "rows" / "medn").mkdir()
     model = medn_verbs.fit(rows, 2.0, 0, tmp_path / "rows" / "medn")
     assert asked == ["train", "select", "leaderboard"]

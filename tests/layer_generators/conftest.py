@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from medn.core.errors import ConfigError
 from medn.core.values import Layer
-from medn.layer_generators.kind import LayerKind
+from medn.layer_generators.kind import LayerKind, Values
 
 DrawLayers = Callable[..., list[Layer]]
 
@@ -28,6 +30,17 @@ def _draws(kind: LayerKind, seed: int) -> Iterator[Layer | None]:
 def draw() -> Callable[[LayerKind, int], list[Layer | None]]:
     """So many draws of a kind's sweep; None for each that its rules refuse."""
     return lambda kind, count: [layer for _, layer in zip(range(count), _draws(kind, seed=0), strict=False)]
+
+
+@pytest.fixture(scope="session")
+def as_columns() -> Callable[[LayerKind, list[Layer]], Values]:
+    """Layers of one kind as the columns that its formulas take."""
+
+    def columns(kind: LayerKind, layers: list[Layer]) -> Values:
+        told = [vars(kind.values_of(layer)) for layer in layers]
+        return SimpleNamespace(**{each.name: np.array([own[each.name] for own in told]) for each in kind.parameters})
+
+    return columns
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,10 @@ def features_of(name: str, batch_size: int = 1, **given: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", list(layer_kinds))
-def test_columns_give_what_single_layers_give(name: str, small_layers: Any) -> None:
+def test_columns_give_what_single_layers_give(name: str, small_layers: Any, as_columns: Any) -> None:
     kind = layer_kinds[name]
     layers = small_layers(kind, 10)
-    columns = SimpleNamespace(
-        **{
-            parameter.name: np.array([kind.complete(layer.values)[parameter.name] for layer in layers])
-            for parameter in kind.parameters
-        }
-    )
-    together = analytic_features(kind, columns, np.full(len(layers), 2), 4)
+    together = analytic_features(kind, as_columns(kind, layers), np.full(len(layers), 2), 4)
     for index, layer in enumerate(layers):
         single = analytic_features(kind, kind.values_of(layer), 2, 4)
         assert list(single) == list(together)

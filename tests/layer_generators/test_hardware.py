@@ -18,16 +18,10 @@ WORK = {"flops": 8e6, "memory_bytes": 1e6}
 
 
 @pytest.mark.parametrize("name", list(layer_kinds))
-def test_columns_give_what_single_layers_give(name: str, small_layers: Any) -> None:
+def test_columns_give_what_single_layers_give(name: str, small_layers: Any, as_columns: Any) -> None:
     kind = layer_kinds[name]
     layers = small_layers(kind, 10)
-    columns = SimpleNamespace(
-        **{
-            each.name: np.array([kind.complete(layer.values)[each.name] for layer in layers])
-            for each in kind.parameters
-        }
-    )
-    together = analytic_features(kind, columns, np.full(len(layers), 2), 4, SHEET)
+    together = analytic_features(kind, as_columns(kind, layers), np.full(len(layers), 2), 4, SHEET)
     for index, layer in enumerate(layers):
         single = analytic_features(kind, kind.values_of(layer), 2, 4, SHEET)
         assert {name: column[index] for name, column in together.items()} == pytest.approx(single, rel=1e-12)
