@@ -179,12 +179,9 @@ def _read_parquet(files: Sequence[Path]) -> Source:
 def _completed(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """With the parameters that layers leave unsaid."""
     for name in (name for name in rows if name in layer_kinds):
-        for row in rows[name]:
-            row |= {
-                parameter: value
-                for parameter, value in layer_kinds[name].complete({}).items()
-                if row.get(parameter) is None
-            }
+        unsaid = layer_kinds[name].complete({})
+        for row in rows[name] if unsaid else ():
+            row |= {parameter: value for parameter, value in unsaid.items() if row.get(parameter) is None}
     return rows
 
 
