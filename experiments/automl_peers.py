@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.peers.environments import PeerFailed, interpreter, last_line
+from experiments.peers.environments import PeerFailed, interpreter
 from experiments.peers.medn_verbs import RUN, verb
 from experiments.peers.model import Rows
 from experiments.script import end_with
@@ -35,6 +35,7 @@ from medn.core.errors import UsageError, unknown
 from medn.core.metrics import score
 from medn.core.splits import Split
 from medn.core.table import Array
+from medn.core.text import last_line
 from medn.pipeline.inputs import InputChoice
 from medn.pipeline.tables import kind_table, read_source
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.real_models import Inputs, image_model, language_model
 from experiments.script import end_with
+from medn.core.atomic import atomic_write
 from medn.core.errors import MednError, UsageError, unknown
 from medn.model.measuring import Measured, Timeable, measure_models, plain, usable_backend
 
@@ -111,9 +112,7 @@ class Kept:
         written = [*visits, *found.visits] if isinstance(found, Measured) else found
         self._written.setdefault(backend, {})[str(case)] = written
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial_file = self.file.with_suffix(".partial")
-        partial_file.write_text(json.dumps(self._written, indent=1) + "\n", encoding="utf-8")
-        partial_file.replace(self.file)
+        atomic_write(self.file, f"{json.dumps(self._written, indent=1)}\n".encode())
 
 
 def measured_once(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medn.core.errors import MednError
+from medn.core.text import last_line
 
 PINS = Path(__file__).with_name("pins")
 
@@ -40,8 +41,3 @@ def interpreter(peer: str, requirements: Sequence[str], folder: Path) -> Path:
         raise PeerFailed(f"cannot be installed: {last_line(done.stderr)}")
     marker.write_text(wanted)
     return python
-
-
-def last_line(words: str) -> str:
-    """What a failed program said last, which is where the reason stands."""
-    return next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "it gave no reason")

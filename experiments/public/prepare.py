@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.script import end_with
+from medn.core.atomic import atomic_path
 from medn.core.errors import UsageError
 
 Row = Mapping[str, Any]
@@ -47,15 +48,13 @@ def _write(source: Path, path: Path, derive: Callable[[Row], Row]) -> None:
     from pyarrow import csv as arrow_csv
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.part")
-    with beside.open("w", newline="") as file:
+    with atomic_path(path) as beside, beside.open("w", newline="") as file:
         writer = csv.writer(file)
         for number, row in enumerate(arrow_csv.read_csv(source).to_pylist()):
             whole = {**row, **derive(row)}
             if not number:
                 writer.writerow(whole)
             writer.writerow(whole.values())
-    beside.rename(path)
 
 
 def tensorflow_padding(row: Row) -> Row:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.public.prepare import prepared
+from medn.core.atomic import atomic_path
 from medn.core.errors import NothingMeasured, UsageError, unknown
 from medn.core.splits import Parts, Split
 from medn.core.table import Table
@@ -128,14 +128,14 @@ def find_table(name: str) -> PublicTable:
 
 def run_of(table: PublicTable, data: Path, out: Path) -> Path:
     """The run that holds the table, imported if it is not there yet: all of its mappings, or nothing."""
-    run, beside = out / table.name, out / f"{table.name}.part"
+    run = out / table.name
     if run.is_dir():
         return run
     file = prepared(table.file, data, out)
-    shutil.rmtree(beside, ignore_errors=True)
-    for mapping in table.mappings:
-        import_table(file, load_mapping(MAPPINGS / mapping), RunFolder(beside))
-    return beside.rename(run)
+    with atomic_path(run) as beside:
+        for mapping in table.mappings:
+            import_table(file, load_mapping(MAPPINGS / mapping), RunFolder(beside))
+    return run
 
 
 def tasks_of(table: PublicTable, data: Path, out: Path, seed: int = 0) -> list[Task]:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from medn.core.errors import StoreError, UsageError
-from medn.core.text import printable, shortened, shown
+from medn.core.atomic import atomic_path
+from medn.core.errors import UsageError
+from medn.core.text import LONGEST_LINE, one_line, shown
 
 MANIFEST = "manifest.json"
 FORMAT = "medn bundle"
@@ -67,13 +68,9 @@ def archive_bytes(manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> by
 def write_archive(path: Path, manifest: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
     """Write a bundle, whole or not at all."""
     content = archive_bytes(manifest, parts)
-    beside = path.with_name(f"{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as beside:
+        beside.parent.mkdir(parents=True, exist_ok=True)
         beside.write_bytes(content)
-        os.replace(beside, path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def read_archive(path: Path, limits: Limits = LIMITS) -> tuple[Json, dict[str, bytes]]:
@@ -94,7 +91,7 @@ def read_archive(path: Path, limits: Limits = LIMITS) -> tuple[Json, dict[str, b
     except UsageError:
         raise
     except Exception as error:  # a damaged zip breaks its reader in many ways
-        raise BadBundle(f"{path} is no bundle or a damaged one: {one_line(error)}") from None
+        raise BadBundle(f"{path} is no bundle or a damaged one: {one_line(error, LONGEST_LINE)}") from None
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -119,12 +116,6 @@ def _check_directory(file: BinaryIO, size: int, limits: Limits) -> None:
     (listed,) = struct.unpack("<L", end[12:16])
     if LOCATOR_SIGNATURE in tail or listed > limits.parts * LONGEST_LISTED:
         raise ValueError(f"it lists more than the {limits.parts} parts that a bundle may have")
-
-
-def one_line(error: BaseException) -> str:
-    """What went wrong, in one line of bounded length: a damaged file may hold anything."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return printable(shortened(said, 200))
 
 
 def _read(archive: zipfile.ZipFile, size: int, limits: Limits) -> tuple[Json, dict[str, bytes]]:
@@ -158,7 +149,7 @@ def _manifest(written: bytes) -> Json:
     try:
         manifest = json.loads(written, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{MANIFEST} cannot be read ({one_line(error)})") from None
+        raise ValueError(f"{MANIFEST} cannot be read ({one_line(error, LONGEST_LINE)})") from None
     if not isinstance(manifest, dict) or manifest.pop("format", None) != FORMAT:
         raise ValueError(f"{MANIFEST} does not describe a bundle")
     return manifest

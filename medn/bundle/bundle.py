@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn import __version__
-from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, one_line, read_archive, write_archive
+from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, read_archive, write_archive
 from medn.bundle.checks import check_candidate, check_declared, check_rates, check_revision, check_usual
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
 from medn.core.quantities import FURTHER
 from medn.core.registry import brought_along
-from medn.core.text import shown
+from medn.core.text import LONGEST_LINE, one_line, shown
 from medn.core.values import Scalar, plain, told
 from medn.deployed.packing import unpack
 from medn.layer_generators.declared import DeclaredKind
@@ -178,9 +178,9 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             raise ValueError("it needs entries, one for each device and layer kind")
         return bundle
     except MednError as error:  # such as a form that this version does not know
-        raise BadBundle(f"{path} cannot be used: {one_line(error)}") from None
+        raise BadBundle(f"{path} cannot be used: {one_line(error, LONGEST_LINE)}") from None
     except Exception as error:  # a damaged manifest can break what it describes in any way
-        what = f"{type(error).__name__}: {one_line(error)}"
+        what = f"{type(error).__name__}: {one_line(error, LONGEST_LINE)}"
         raise BadBundle(f"{path} is damaged or was not made by medn ({what})") from None
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 
 from medn.capture.calls import Call, Tensor
-from medn.capture.onnx_file import one_line
 from medn.capture.onnx_shapes import Untold, operator, place
 from medn.capture.onnx_walk import Part, Scope, Walk
 from medn.core.errors import UsageError
+from medn.core.text import one_line
 from medn.layer_generators.operation import Shape
 
 ENDLESS = 2**31 - 1

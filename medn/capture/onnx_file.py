@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from medn.core.errors import UsageError
-from medn.core.text import LONGEST, printable, shortened
+from medn.core.text import first_line
 
 LARGEST_BYTES = 2**31
 """More than that no protobuf message can hold; larger models keep their weights in other files."""
@@ -44,24 +44,6 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         raise UsageError(f"{path}: not an ONNX file, or one without any operator")
     _check_functions(path, model)
     return model
-
-
-def first_line(error: Exception) -> str:
-    """The beginning of what a library says, which may be many lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return one_line((lines or [type(error).__name__])[0], longest=300)
-
-
-def one_line(text: str | bytes, longest: int = LONGEST) -> str:
-    """Text from a file as it can be shown: short, and without characters that a terminal obeys.
-
-    protobuf gives text that is no UTF-8 as bytes.
-
-    >>> one_line(b"conv" + bytes([255]) + b"1")
-    'conv\ufffd1'
-    """
-    text = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return shortened(printable(" ".join(text.split())), longest)
 
 
 def _check_functions(path: Path, model: onnx.ModelProto) -> None:

@@ -15,8 +15,8 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from medn.capture.calls import Tensor
-from medn.capture.onnx_file import first_line, one_line
 from medn.core.errors import UsageError
+from medn.core.text import first_line, last_line, one_line
 
 LARGEST_KNOWN = 4096
 """Elements of a tensor whose values are followed."""
@@ -160,8 +160,7 @@ class Shapes:
                 schema, node, types, data, opset_imports=self._opsets, ir_version=self._ir_version
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {one_line(reason)}") from None
+            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {last_line(error)}") from None
         return found
 
     def _check(self, node: onnx.NodeProto) -> None:

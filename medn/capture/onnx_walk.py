@@ -11,11 +11,12 @@ import onnx
 
 from medn.capture.calls import Call, Tensor
 from medn.capture.graph import Graph
-from medn.capture.onnx_file import MOST_OPERATORS, called, first_line, one_line
+from medn.capture.onnx_file import MOST_OPERATORS, called
 from medn.capture.onnx_operators import Node, node_flops, recognise_node
 from medn.capture.onnx_shapes import Shapes, operator, place
 from medn.capture.values import CapturedLayer
 from medn.core.errors import UsageError
+from medn.core.text import first_line, one_line
 
 VIEWS = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout")
 """The same bytes by another name. A Transpose is none of them: runtimes of ONNX copy it."""

@@ -31,6 +31,7 @@ from medn.capture.recording import Limits, Recorder, view_of
 from medn.capture.twins import Twins
 from medn.capture.values import CapturedModel, Guess
 from medn.core.errors import UsageError
+from medn.core.text import first_line
 from medn.devices.onnx_export import plain_attention
 
 REALLY = "one real run"
@@ -77,7 +78,7 @@ def _captured(task: Task) -> CapturedModel:
             # What is guessed differently may end; a call as long as a real one would not.
             ways_left = {} if error.true_to_life else {way: ways_left[way] for way in ways_left if way == REALLY}
         except Exception as error:  # whatever a model's own code raises
-            reasons[how] = _first_line(error)
+            reasons[how] = first_line(error)
         else:
             return (_without_guesses(task, found) or found) if found.guesses else found
     ways = {reason: [way for way in reasons if reasons[way] == reason] for reason in reasons.values()}
@@ -244,7 +245,3 @@ def _warn_of_remains(made: list[ReferenceType[torch.Tensor]]) -> None:
             "its code keeps them outside of the model, and a later call may find them",
             stacklevel=4,
         )
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__

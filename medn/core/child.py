@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from medn.core.text import last_line
 from medn.core.values import Status
 
 _LENGTH = struct.Struct("=Q")
@@ -142,10 +143,10 @@ class ChildProcess:
             self.stop()
             return ChildFailed("crashed", "the process closed its pipe and went on")
         self._errors.seek(0)
-        words = self._errors.read().decode(errors="replace").strip().splitlines()
+        words = self._errors.read().decode(errors="replace")
         self.stop()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        last = f": {words[-1][:300]}" if words else ""
+        last = f": {last_line(words)}" if words.strip() else ""
         if code == -signal.SIGKILL:
             return ChildFailed("out_of_memory", f"the process was killed ({how}), most likely for want of memory{last}")
         return ChildFailed("crashed", f"the process died ({how}){last}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 
-from medn.core.text import LONGEST, shown
+from medn.core.text import LONGEST, first_line, shown
 
 NAMED = 3
 """Unknown names that are told one by one."""
@@ -53,6 +53,18 @@ class TooNoisy(MednError):
     """The measurements repeat worse than `--strict` allows."""
 
     exit_code = 4
+
+
+def reason_of(failure: BaseException) -> str:
+    """An error as one line to keep: the whole of a sentence for people, of any other its type and first line.
+
+    >>> reason_of(UsageError("no such kind")), reason_of(ValueError("wrong\\nmore")), reason_of(KeyError())
+    ('no such kind', 'ValueError: wrong', 'KeyError')
+    """
+    if isinstance(failure, MednError):
+        return "; ".join(str(failure).strip().splitlines())
+    name = type(failure).__name__
+    return f"{name}: {first_line(failure)}" if str(failure).strip() else name
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
-from medn.core.errors import UsageError, unknown
+from medn.core.errors import UsageError, reason_of, unknown
 
 PLUGINS = "MEDN_PLUGINS"
 
@@ -98,5 +98,4 @@ def import_modules(package_name: str) -> None:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # it is somebody else's module, and may fail in any way
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise UsageError(f"{PLUGINS} names {name!r}, which cannot be imported: {said}") from None
+            raise UsageError(f"{PLUGINS} names {name!r}, which cannot be imported: {reason_of(error)}") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medn.core.atomic import atomic_write
+from medn.core.text import first_line
 from medn.devices.backend import Unsupported
 from medn.devices.quiet import captured_prints
 
@@ -42,8 +43,9 @@ def cached(cache: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
         return file.read_bytes()
     content = make()
     if len(content) <= LARGEST_CACHED_BYTES:
-        _write(file, content)
-        _prune(file.parent)
+        cache.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, content)
+        _prune(cache)
     return content
 
 
@@ -56,7 +58,7 @@ def _export(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
             return _export_traced(module, inputs)
         except Exception as error:  # an exporter fails with whatever error its innermost operator raised
             traced = error
-        reason = f"torch cannot export it to ONNX: {_first_line(traced)}"
+        reason = f"torch cannot export it to ONNX: {first_line(traced)}"
         if importlib.util.find_spec("onnxscript") is None:
             raise Unsupported(f"{reason}. Its other exporter might: pip install onnxscript") from traced
         try:
@@ -123,23 +125,6 @@ def plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write beside the place and rename into it, so that no reader sees half a file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".partial")
-    try:
-        with os.fdopen(descriptor, "wb") as partial:
-            partial.write(content)
-        os.replace(name, file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _prune(folder: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from medn.core.errors import reason_of
 from medn.core.registry import Registry
 
 
@@ -56,7 +57,7 @@ def reading(probe: ReadsNumber) -> tuple[float | None, str]:
         found = probe.read()
         number = None if found is None else float(found)
     except Exception as error:
-        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+        return None, reason_of(error)
     if number is not None and not math.isfinite(number):
         return None, f"it read {number}, which is no finite number"
     return number, ""

@@ -33,15 +33,6 @@ def captured_prints() -> Iterator[Callable[[], str]]:
                 os.close(original)
 
 
-def last_line(text: str) -> str:
-    """Where libraries put the reason.
-
-    >>> last_line("Start to convert ...\\nno such operator\\n\\n")
-    'no such operator'
-    """
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
-
-
 def _flush() -> None:
     """Empty the buffers of Python and of the C library, before the place they write to changes."""
     sys.stdout.flush()

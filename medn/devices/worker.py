@@ -18,6 +18,7 @@ import numpy as np
 
 from medn.core.child import serve
 from medn.core.environment import last_level_cache_bytes
+from medn.core.text import first_line
 from medn.core.values import Condition, Layer, freeze
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.cache import cache_flusher
@@ -168,9 +169,9 @@ def answer_request(worker: Worker, request: Answer) -> Answer:
         return {"status": "out_of_memory", "reason": "the layer does not fit into the memory that is free"}
     except Exception as error:
         # Whatever a backend raises about a layer is a fact about that layer, and the sweep goes on.
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        out_of_memory = "alloc" in lines[0].lower() and "memory" in lines[0].lower()
-        return {"status": "out_of_memory" if out_of_memory else "failed", "reason": lines[0][:300]}
+        said = first_line(error)
+        out_of_memory = "alloc" in said.lower() and "memory" in said.lower()
+        return {"status": "out_of_memory" if out_of_memory else "failed", "reason": said}
 
 
 def main(backend_name: str, threads: int, onnx_cache: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 from numpy.typing import NDArray
 
+from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
 from medn.core.registry import PLUGINS
 from medn.core.sheet import Sheets
@@ -163,19 +163,10 @@ def save_candidate(root: Path, candidate: Candidate) -> Path:
         arrays |= {f"{CHECKED_PREFIX}{name}": array for name, array in candidate.checked.items()}
         written = safetensors.numpy.save(arrays)
         arrays_hash = hashlib.sha256(written).hexdigest()
-        replace_file(folder / ARRAYS_FILE, written)
+        atomic_write(folder / ARRAYS_FILE, written)
     stated = {"version": VERSION, **facts, "arrays_sha256": arrays_hash}
-    replace_file(folder / FACTS_FILE, json.dumps(stated, indent=1).encode())
+    atomic_write(folder / FACTS_FILE, json.dumps(stated, indent=1).encode())
     return folder
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.part")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:

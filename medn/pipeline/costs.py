@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from medn import __version__
+from medn.core.atomic import atomic_write
 from medn.core.environment import environment_id, environment_manifest
 from medn.core.table import Array
 from medn.deployed.packing import pack, unpack
-from medn.pipeline.candidates import replace_file
 from medn.pipeline.timing import Clock, call_seconds, one_thread, reference
 from medn.regressors.form import Form, restore
 
@@ -216,4 +216,4 @@ def _costs(written: Mapping[str, Any]) -> Costs:
 
 def _write(file: Path, machine: str, known: Mapping[str, Costs]) -> None:
     costs = {key: found.as_json() for key, found in known.items()}
-    replace_file(file, json.dumps({"version": VERSION, "machine": machine, "costs": costs}, indent=1).encode())
+    atomic_write(file, json.dumps({"version": VERSION, "machine": machine, "costs": costs}, indent=1).encode())

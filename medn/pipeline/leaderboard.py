@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.values import plain
 from medn.deployed.packing import Json
-from medn.pipeline.candidates import Candidate, deployed_of, replace_file
+from medn.pipeline.candidates import Candidate, deployed_of
 from medn.pipeline.costs import Costs
 from medn.pipeline.evaluation import Evaluated
 from medn.selection.choice import Shares, overall_error, total_cost
@@ -71,8 +72,8 @@ class Leaderboard:
         return {"version": VERSION, **asdict(self)}
 
     def write(self, folder: Path) -> None:
-        replace_file(folder / CSV_FILE, csv_text(self.rows).encode())
-        replace_file(folder / JSON_FILE, json.dumps(self.as_json(), indent=1).encode())
+        atomic_write(folder / CSV_FILE, csv_text(self.rows).encode())
+        atomic_write(folder / JSON_FILE, json.dumps(self.as_json(), indent=1).encode())
 
 
 def load_leaderboard(folder: Path) -> Leaderboard:

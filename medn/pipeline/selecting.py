@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medn.core.atomic import atomic_path
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.metrics import relative_errors
 from medn.core.splits import Split
@@ -244,13 +244,6 @@ def _chosen(evaluated: Evaluated, name: str, costs: PlaceCosts) -> Candidate:
 
 
 def _write_chosen(folder: Path, chosen: Sequence[Candidate]) -> None:
-    """All of them beside first, so that a kill leaves the old ones or the new ones."""
-    beside = folder.with_name(f"{folder.name}.part")
-    try:
-        shutil.rmtree(beside, ignore_errors=True)
+    with atomic_path(folder) as beside:
         for candidate in chosen:
             save_candidate(beside, candidate)
-        shutil.rmtree(folder, ignore_errors=True)
-        beside.rename(folder)
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror or error}") from None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medn.core.errors import UsageError, unknown
+from medn.core.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,7 +97,7 @@ def open_table(path: Path) -> TableFile:
             raise ValueError("it is a zip archive or a workbook; unpack it, or save it as CSV")
         found = _from_arrow(path, content) if content.startswith((PARQUET, ARROW)) else _from_text(path, content)
     except (pyarrow.ArrowException, OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
-        said = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        said = getattr(error, "strerror", None) or first_line(error)
         raise UsageError(f"{path} cannot be read as a table: {said}") from None
     if not found.rows and not found.broken:
         raise UsageError(f"{path} has a heading and no rows")

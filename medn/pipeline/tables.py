@@ -22,6 +22,7 @@ from medn.core.sheet import Sheets
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
+from medn.core.text import first_line
 from medn.core.values import Layer, Scalar, canonical_json, freeze
 from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.pipeline.imported_kinds import IMPORTED_NOTE, ImportedKinds
@@ -165,7 +166,7 @@ def _read_parquet(files: Sequence[Path]) -> Source:
         try:
             table = pyarrow.parquet.read_table(file)
         except (pyarrow.ArrowInvalid, OSError) as error:
-            raise UsageError(f"{file} cannot be read as a table: {str(error).splitlines()[0]}") from None
+            raise UsageError(f"{file} cannot be read as a table: {first_line(error)}") from None
         notes = table.schema.metadata or {}
         if b"medn.kind" in notes:  # such as the file of all samples has not
             rows[notes[b"medn.kind"].decode()] = table.to_pylist()

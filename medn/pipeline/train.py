@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError, unknown
+from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError, reason_of, unknown
 from medn.core.ranges import learn_range
 from medn.core.splits import Split, WrongSplit
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate
@@ -22,7 +22,6 @@ from medn.pipeline.run_folder import RunFolder
 from medn.pipeline.tables import Source, kind_table, read_source
 from medn.pipeline.train_config import FamilySettings
 from medn.pipeline.training import Job
-from medn.pipeline.tuning import one_line
 from medn.regressors.regressor import regressors
 
 POOLED = "all-devices"
@@ -198,7 +197,7 @@ def prepare(
                 free = remainders(table.layer_kind)
                 parts = split.parts(table.table, seed, table.is_test, free)
             except MednError as error:
-                refused.append(Refused(device or POOLED, kind, one_line(error), isinstance(error, WrongSplit)))
+                refused.append(Refused(device or POOLED, kind, reason_of(error), isinstance(error, WrongSplit)))
                 continue
             names = ("train", "validation", "calibration", "test")
             train, validation, calibration, test = (table.table.take(getattr(parts, name)) for name in names)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medn.core.errors import MednError, StoreError
+from medn.core.errors import MednError, StoreError, reason_of
 from medn.core.metrics import best_constant, has_learned, score
 from medn.core.units import percent
 from medn.core.values import content_key
@@ -20,7 +20,7 @@ from medn.deployed.packing import pack, unpack
 from medn.pipeline.candidates import Candidate, candidate_folder, load_candidate, save_candidate
 from medn.pipeline.extrapolation import LEAST_WORK, check
 from medn.pipeline.judging import Prepared, judged
-from medn.pipeline.tuning import Tuned, Watch, one_line, tune, unwatched
+from medn.pipeline.tuning import Tuned, Watch, tune, unwatched
 from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
@@ -125,7 +125,7 @@ def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     try:
         tuned = _tuned(job, regressor, watch)
     except Exception as failure:  # a family may fail in any way its library does
-        return fail_job(job, one_line(failure))
+        return fail_job(job, reason_of(failure))
     left = job.seconds - (time.monotonic() - began)
     checked = _checked(job, regressor, tuned, left)
     made = []
@@ -217,7 +217,7 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None
         default = BOUNDED if regressors[job.regressor].extrapolates else HELD
         found = judged(blank, prepared, form, prepared.roofline, default, checked)
     except Exception as failure:  # a family may fail in any way its library does
-        return job.candidate(kind, one_line(failure))
+        return job.candidate(kind, reason_of(failure))
     return replace(
         found,
         settings=tuned.settings,

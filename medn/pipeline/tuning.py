@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from medn.core.errors import MednError
+from medn.core.errors import MednError, reason_of
 from medn.regressors.regressor import Effort, Regressor, Settings
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class _Search(Generic[Result]):
             study.tell(trial, state=TrialState.PRUNED)
             return None
         except Exception as failure:  # a family may fail in any way its library does
-            trial.set_user_attr("reason", one_line(failure))
+            trial.set_user_attr("reason", reason_of(failure))
             study.tell(trial, state=TrialState.FAIL)
             return None
         study.tell(trial, error)
@@ -308,11 +308,3 @@ def _checked(error: float) -> float:
     if not math.isfinite(error):
         raise NothingFitted("its predictions are not all finite")
     return error
-
-
-def one_line(failure: BaseException) -> str:
-    """An error as a reason to keep: what it was and the first line it said."""
-    said = str(failure).strip().splitlines()
-    if isinstance(failure, MednError):
-        return "; ".join(said)
-    return f"{type(failure).__name__}: {said[0]}" if said else type(failure).__name__

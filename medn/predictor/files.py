@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medn.core.errors import MednError, StoreError, UsageError
+from medn.core.text import first_line
 from medn.core.values import Scalar, plain
 
 STANDARD = Path("-")
@@ -94,7 +95,7 @@ def _read_parquet(path: Path) -> Any:
     try:
         return pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
-        raise UsageError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{path} cannot be read as a table: {first_line(error)}") from None
 
 
 def write_table(rows: Sequence[Row], path: Path) -> None:

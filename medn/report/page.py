@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from medn import __version__
+from medn.core.atomic import atomic_write
 from medn.core.errors import MednError
 from medn.core.units import bytes_words, latency_words, percent
 from medn.core.values import CONDITION_COLUMNS
-from medn.pipeline.candidates import replace_file
 from medn.report.content import Content, KindContent
 from medn.report.drawing import Picture, dumbbells
 from medn.report.models import ModelPart, models_table
@@ -81,7 +81,7 @@ def _unbroken(value: Any) -> Any:
 
 def write_page(path: Path, page: str) -> Path:
     """Replaces the file at once, so that nobody reads half a page."""
-    replace_file(path, page.encode())
+    atomic_write(path, page.encode())
     return path
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from medn.core.table import Table
-from medn.pipeline.tuning import NothingFitted, Tuned, one_line, open_journal, tune
+from medn.pipeline.tuning import NothingFitted, Tuned, open_journal, tune
 from medn.regressors.regressor import MANY_ROWS, Effort, Fitted, Regressor, Settings
 
 Fit = Callable[[Settings, Effort], float]
@@ -163,9 +163,3 @@ def test_time_bounds_the_search_and_every_trial(journal: Path) -> None:
 
 def test_the_first_trial_is_made_however_short_the_time(journal: Path) -> None:
     assert search(journal, seconds=0.0).trials == 1
-
-
-def test_a_reason_is_one_line() -> None:
-    assert one_line(ValueError("first\nsecond")) == "ValueError: first"
-    assert one_line(KeyError()) == "KeyError"
-    assert one_line(NothingFitted("a sentence")) == "a sentence"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.text import last_line
 from medn.devices.backend import Backend, Runner, Unsupported, backends
-from medn.devices.quiet import captured_prints, last_line
+from medn.devices.quiet import captured_prints
 from medn.devices.workload import Workload
 
 if TYPE_CHECKING:

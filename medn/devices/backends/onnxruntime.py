@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.text import first_line
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.measuring import run_for_profile
 from medn.devices.workload import Workload
@@ -90,4 +91,4 @@ def _open(content: bytes, threads: int, profile: Path | None) -> Any:
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no base class of their own
-        raise Unsupported(f"onnxruntime does not load it: {str(error).splitlines()[0]}") from error
+        raise Unsupported(f"onnxruntime does not load it: {first_line(error)}") from error

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.text import last_line
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.measuring import run_for_profile
 from medn.devices.quantize import Parts, quantized, quantizer, to_bytes, to_parts
@@ -110,4 +111,4 @@ def compiled_model(parts: Parts, threads: int, profiled: bool) -> Any:
     try:
         return core().compile_model(core().read_model(*parts), "CPU", settings)
     except RuntimeError as error:
-        raise Unsupported(f"openvino does not load it: {str(error).strip().splitlines()[-1]}") from error
+        raise Unsupported(f"openvino does not load it: {last_line(error)}") from error

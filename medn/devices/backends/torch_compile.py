@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from medn.core.text import first_line
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.backends.torch_eager import TorchRunner, set_threads
 from medn.devices.workload import Workload
@@ -44,5 +45,5 @@ class TorchCompile(Backend):
             with runner.context():
                 runner.run()
         except TorchDynamoException as error:
-            raise Unsupported(f"torch.compile cannot compile it: {str(error).strip().splitlines()[0]}") from error
+            raise Unsupported(f"torch.compile cannot compile it: {first_line(error)}") from error
         return runner
