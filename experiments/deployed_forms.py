@@ -10,7 +10,6 @@ deployed_forms.{md,json}. treelite is timed where it is installed.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import pickle
 import statistics
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
+from medn.core.packages import is_installed
 from medn.core.table import Array, Schema, Table
 from medn.pipeline.timing import call_seconds, one_thread, reference
 from medn.regressors.bit_trees import BitTrees
@@ -130,7 +130,7 @@ def _tree_engines(model: str, form: Trees) -> Iterator[Engine]:
     yield Engine(model, "numpy, level by level", parts.size_bytes, walk)
     if has_onnxruntime():
         yield Engine(model, "onnxruntime", len(form.onnx_model()), runtime)
-    if importlib.util.find_spec("treelite"):
+    if is_installed("treelite"):
         yield Engine(model, "treelite GTIL", parts.size_bytes, lambda: _treelite(form))
 
 
@@ -253,7 +253,7 @@ def main() -> int:
         "inputs": inputs.shape[1],
         "rounds": options.rounds,
         "reference us": round(reference_us, 1),
-        "treelite": "yes" if importlib.util.find_spec("treelite") else "not installed: pip install treelite",
+        "treelite": "yes" if is_installed("treelite") else "not installed: pip install treelite",
     }
     write_tables(options.out, "deployed_forms", rows, about)
     print(markdown_table(rows), *(f"{name}: {value}" for name, value in about.items()), sep="\n")

@@ -7,11 +7,10 @@ Weights have no data (they are on the meta device) wherever a model can be made 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from medn.core.errors import MednError
+from medn.core.packages import need
 from medn.model.sources import declare_vision_operators, timm_model, without_data
 
 if TYPE_CHECKING:
@@ -142,6 +141,5 @@ def language_model(name: str, with_data: bool = False, **settings: Any) -> tuple
 
 
 def _need(library: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        raise MednError(f"{library} is not installed; install medn with the extra 'models'")
+    need("this model", library, extra="models")
     declare_vision_operators()

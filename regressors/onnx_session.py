@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.packages import is_installed
 from medn.regressors.onnx_bytes import INPUT, OUTPUT
 
 Run = Callable[[NDArray[Any]], float]
@@ -18,7 +18,7 @@ Run = Callable[[NDArray[Any]], float]
 
 @cache
 def has_onnxruntime() -> bool:
-    return importlib.util.find_spec("onnxruntime") is not None
+    return is_installed("onnxruntime")
 
 
 class Session:

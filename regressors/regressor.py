@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from medn.core.packages import missing
 from medn.core.registry import Registry
 from medn.core.table import Array, Table
 from medn.regressors.form import Form
@@ -88,8 +89,7 @@ class Regressor(ABC):
 
     def missing(self) -> str | None:
         """Why this regressor cannot be trained here and what to install, in one sentence; None if it can."""
-        absent = [package for package in self.packages if not _is_installed(package)]
-        return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[train]'" if absent else None
+        return missing(self.name, self.packages)
 
     def prepare(self) -> None:
         """Import what a fit needs: it is called before the time of the first fit in a process begins."""
@@ -124,13 +124,6 @@ class Regressor(ABC):
             share = effort.seconds_left / (len(tables) - place)
             fitted[kind] = self.fit(train, validation, settings, effort.part(share))
         return fitted
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):  # what it is a part of is missing
-        return False
 
 
 regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")

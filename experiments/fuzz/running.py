@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import resource
@@ -13,6 +12,8 @@ import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
+
+from medn.core.packages import is_installed
 
 
 class Draw:
@@ -45,7 +46,7 @@ def damaged(whole: bytes, draw: Draw) -> bytes:
 
 def instrumented() -> AbstractContextManager[object]:
     """What is imported inside tells atheris which ways it takes; without atheris it is imported as ever."""
-    if not importlib.util.find_spec("atheris"):
+    if not is_installed("atheris"):
         return nullcontext()
     import atheris
 
@@ -55,7 +56,7 @@ def instrumented() -> AbstractContextManager[object]:
 
 def run(once: Callable[[bytes], None], seconds: float) -> None:
     """Try inputs until the time is up; whatever `once` raises ends the run with its traceback."""
-    if importlib.util.find_spec("atheris"):
+    if is_installed("atheris"):
         import atheris
 
         atheris.Setup([sys.argv[0], f"-max_total_time={seconds:.0f}", "-max_len=256"], once)

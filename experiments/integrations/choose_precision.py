@@ -16,7 +16,6 @@ the least predicted seconds is the choice.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,6 +34,7 @@ from experiments.tables import markdown_table, write_tables
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedLayer, CapturedModel
 from medn.core.errors import MednError, UsageError
+from medn.core.packages import need
 from medn.core.ranges import Flags
 from medn.devices.backend import Unsupported
 from medn.devices.backends.openvino import OpenVinoRunner, compiled_model, core
@@ -211,9 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--passes", type=int, default=PASSES, help="short visits to each variant")
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
-    for library in ("openvino", "nncf"):
-        if importlib.util.find_spec(library) is None:
-            raise MednError(f"{library} is not installed; install medn with the extra 'quantize'")
+    need("this comparison", "openvino", "nncf", extra="quantize")
     torch.set_num_threads(1)
     model, example = timm_with_weights(options.model)
     rows, about = compare(medn.load(options.bundle, options.device), model, example, options.passes)

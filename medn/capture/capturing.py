@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medn.capture.values import CapturedModel
-from medn.core.errors import MednError, UsageError
+from medn.core.errors import UsageError
+from medn.core.packages import need
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +34,7 @@ def capture(
     if max_operators < 1:
         raise UsageError(f"max_operators: must be at least 1 (got {max_operators})")
     needed = "onnx" if isinstance(model, (str, Path)) else "torch"
-    if importlib.util.find_spec(needed) is None:
-        raise MednError(f"capturing this model needs {needed}: pip install 'medn[train]'")
+    need("capturing this model", needed)
     if isinstance(model, (str, Path)):
         from medn.capture.onnx_capture import capture_onnx
 

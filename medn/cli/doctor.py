@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from medn.cli.output import AsJson, say, write_rows
 from medn.core.errors import DeviceUnavailable
+from medn.core.packages import install
 
 CALM = 0.10
 """Share of the machine that others may use before measurements are worth repeating later."""
@@ -44,7 +45,7 @@ def doctor(as_json: AsJson = False) -> None:
     sheet = _data_sheet()
     write_rows([asdict(check) for check in (*checks, sheet) if as_json or check is not sheet], as_json)
     if not any(check.name.startswith("device ") and check.status == "ok" for check in checks):
-        raise DeviceUnavailable("no device is available here; install one with: pip install 'medn[train]'")
+        raise DeviceUnavailable(f"no device is available here: {install('train')}")
     advices = sum(check.status != "ok" for check in checks)
     say(f"{sheet.name}: {sheet.found}")  # on one line, so that it can be pasted into a config
     say(f"{len(checks)} checks, {advices} with advice" if advices else f"{len(checks)} checks, all well")

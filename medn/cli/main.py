@@ -30,6 +30,7 @@ from medn.cli.sweep import sweep
 from medn.cli.table import table
 from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
+from medn.core.packages import install
 
 INTERRUPTED = 130
 TRAIN_LIBRARIES = (
@@ -121,8 +122,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("MEDN_DEBUG"):
             raise
         library = (error.name or "").partition(".")[0]
-        remedy = "'medn[train]'" if library in TRAIN_LIBRARIES else library
-        say(f"medn: this needs {library}, which is not installed: pip install {remedy}")
+        remedy = install("train") if library in TRAIN_LIBRARIES else f"pip install {library}"
+        say(f"medn: this needs {library}: {remedy}")
         return MednError.exit_code
     except Exception as error:
         if os.environ.get("MEDN_DEBUG"):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import say, write_json, write_rows
-from medn.core.errors import MednError, UsageError
+from medn.core.errors import UsageError
+from medn.core.packages import need
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
@@ -81,10 +82,7 @@ def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
 
 
 def _write_page(device: str, found: ModelPrediction, source: str, path: Path) -> None:
-    import importlib.util
-
-    if importlib.util.find_spec("jinja2") is None:
-        raise MednError("--html needs jinja2: pip install 'medn[train]'")
+    need("--html", "jinja2")
     from medn.report.model_page import model_page
     from medn.report.models import ModelPart
     from medn.report.page import write_page

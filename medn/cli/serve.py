@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from medn.cli.output import AsJson, say, write_json
 from medn.core.errors import MednError
+from medn.core.packages import need
 
 
 def serve(
@@ -36,9 +36,7 @@ def serve(
       curl -H 'content-type: application/json' http://127.0.0.1:8765/v1/layer \\
            -d '{"kind": "linear", "in_features": 512, "out_features": 512, "batch_size": 8}'
     """
-    absent = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
-    if absent:
-        raise MednError(f"serving needs {' and '.join(absent)}: pip install 'medn[serve]'")
+    need("serving", "starlette", "uvicorn", extra="serve")
     from medn.serving.application import Limits, application
     from medn.serving.server import address, listen
     from medn.serving.server import serve as serve_on

@@ -16,6 +16,7 @@ from medn.cli.progress import LINE_EVERY_S
 from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
 from medn.core.errors import MednError, UsageError
+from medn.core.packages import need
 from medn.core.units import duration_words, percent
 
 if TYPE_CHECKING:
@@ -139,11 +140,7 @@ def split_option(written: str, pool: bool) -> Split:
 
 def need_libraries() -> None:
     """Refuse to start what would fail halfway for want of a library."""
-    import importlib.util
-
-    absent = [name for name in ("optuna", "safetensors") if importlib.util.find_spec(name) is None]
-    if absent:
-        raise MednError(f"training needs {' and '.join(absent)}: pip install 'medn[train]'")
+    need("training", "optuna", "safetensors")
 
 
 def _loading_words(outcome: TrainOutcome, jobs: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.packages import is_installed, missing
 from medn.core.registry import Registry
 from medn.devices.device_load import DeviceLoad
 from medn.devices.energy import EnergyMeter, cpu_energy_meter
@@ -90,14 +91,11 @@ class Backend(ABC):
 
         Called while listing devices, so it imports nothing heavy.
         """
-        absent = [name for name in self.packages if not _installed(name)]
-        if not absent:
-            return None
-        return f"{self.name} needs {' and '.join(absent)}: pip install 'medn[{self.extra}]'"
+        return missing(self.name, self.packages, self.extra)
 
     def versions(self) -> dict[str, str]:
         """The libraries that decide the latency, with their versions, read without importing them."""
-        return {name: importlib.metadata.version(name) for name in self.packages if _installed(name)}
+        return {name: importlib.metadata.version(name) for name in self.packages if is_installed(name)}
 
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables the child process must start with."""
@@ -135,10 +133,6 @@ class Backend(ABC):
     def energy_meter(self) -> tuple[EnergyMeter | None, str]:
         """The counter of what runs the layer, or None and why it cannot be read."""
         return cpu_energy_meter()
-
-
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 backends: Registry[Backend] = Registry("device backend", package="medn.devices.backends")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from medn.core.packages import missing
+
 POWERCAP = Path("/sys/class/powercap")
 
 
@@ -67,10 +69,10 @@ def cpu_energy_meter(powercap: Path = POWERCAP) -> tuple[EnergyMeter | None, str
 
 def gpu_energy_meter(index: int = 0) -> tuple[EnergyMeter | None, str]:
     """The meter of one NVIDIA GPU, or None and why there is none."""
-    try:
-        import pynvml
-    except ImportError:
-        return None, 'NVML is not installed. Install it with: pip install "medn[energy]"'
+    if sentence := missing("reading a GPU's energy", ["pynvml"], "energy"):
+        return None, sentence
+    import pynvml
+
     try:
         meter = NvmlMeter(index)
         meter.joules()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import warnings
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medn.core.atomic import atomic_write
+from medn.core.packages import install, is_installed
 from medn.core.text import first_line
 from medn.devices.backend import Unsupported
 from medn.devices.quiet import captured_prints
@@ -59,8 +59,8 @@ def _export(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
         except Exception as error:  # an exporter fails with whatever error its innermost operator raised
             traced = error
         reason = f"torch cannot export it to ONNX: {first_line(traced)}"
-        if importlib.util.find_spec("onnxscript") is None:
-            raise Unsupported(f"{reason}. Its other exporter might: pip install onnxscript") from traced
+        if not is_installed("onnxscript"):
+            raise Unsupported(f"{reason}. Its other exporter might: {install('train')}") from traced
         try:
             return _export_captured(module, inputs)
         except Exception as captured:

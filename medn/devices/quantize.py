@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from medn.core.packages import missing
 from medn.devices.backend import Unsupported
 from medn.devices.quiet import captured_prints
 
@@ -45,8 +46,8 @@ def quantized(model: Any, examples: Sequence[Sequence[NDArray[Any]]], ignored: C
 
 def quantizer() -> str:
     """What decides how a model is quantised, as a part of a file's name; `Unsupported` where it is not installed."""
-    if importlib.util.find_spec("nncf") is None:
-        raise Unsupported("int8 needs nncf: pip install 'medn[quantize]'")
+    if sentence := missing("int8", ["nncf"], "quantize"):
+        raise Unsupported(sentence)
     return "-".join(importlib.metadata.version(name) for name in ("nncf", "openvino"))
 
 

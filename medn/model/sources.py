@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from medn.capture.capturing import capture
 from medn.capture.values import CapturedModel, load_captured
 from medn.core.errors import MednError, UsageError, did_you_mean
+from medn.core.packages import is_installed, need
 
 if TYPE_CHECKING:
     import torch
@@ -56,8 +57,7 @@ def make_model(source: str) -> tuple[torch.nn.Module, Any]:
 
 def timm_model(name: str, with_data: bool = False) -> tuple[torch.nn.Module, Any]:
     """A timm model with random weights, or shapes of weights, and an example of the input it is made for."""
-    if importlib.util.find_spec("timm") is None:
-        raise MednError("timm:NAME needs timm: pip install 'medn[models]'")
+    need("timm:NAME", "timm", extra="models")
     try:
         import timm
     except RuntimeError:
@@ -126,7 +126,7 @@ def declare_vision_operators() -> torch.library.Library | None:
     """
     import torch
 
-    if importlib.util.find_spec("torchvision") is None or torch.version.cuda is not None:
+    if not is_installed("torchvision") or torch.version.cuda is not None:
         return None
     library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     for name in ("nms", "qnms"):

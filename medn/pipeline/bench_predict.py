@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import statistics
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from medn.core.packages import missing
 from medn.core.table import Array
 from medn.core.values import Scalar
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -241,8 +241,8 @@ def _native(
     timed: list[Timed] = []
     absent: list[Line] = []
     for name, (package, fit) in NATIVE.items():
-        if importlib.util.find_spec(package) is None:
-            absent.append(Line(name, kind, 1, None, note=f"needs {package}: pip install 'medn[train]'"))
+        if sentence := missing(name, [package]):
+            absent.append(Line(name, kind, 1, None, note=sentence))
             continue
         predict = fit(inputs[: len(rows)], np.log(learned[: len(rows)]))
         timed += [Timed(name, kind, size, partial(predict, inputs[:size])) for size in NATIVE_SIZES]

@@ -5,13 +5,13 @@ How many times as long as the reference something takes compares between machine
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
+from medn.core.packages import is_installed
 from medn.core.table import Array
 
 MOMENT_S = 1e-3
@@ -50,7 +50,7 @@ def call_seconds(call: Callable[[], object], clock: Clock) -> float:
 
 def one_thread() -> AbstractContextManager[object]:
     """Keeps libraries from spreading one call over several threads, where there is something that can."""
-    if importlib.util.find_spec("threadpoolctl") is None:
+    if not is_installed("threadpoolctl"):
         return nullcontext()
     from threadpoolctl import threadpool_limits
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from medn.core.errors import MednError, StoreError, UsageError
+from medn.core.errors import StoreError, UsageError
+from medn.core.packages import need
 from medn.core.text import first_line
 from medn.core.values import Scalar, plain
 
@@ -87,11 +88,10 @@ def _parse_csv(text: str) -> list[dict[str, Any]]:
 
 
 def _read_parquet(path: Path) -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MednError("reading Parquet needs pyarrow: pip install 'medn[train]'") from None
+    need("reading Parquet", "pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         return pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
@@ -128,9 +128,8 @@ def _cell(value: Any) -> Any:
 
 
 def _write_parquet(rows: Sequence[Row], path: Path) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MednError("writing Parquet needs pyarrow: pip install 'medn[train]'") from None
+    need("writing Parquet", "pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), path)

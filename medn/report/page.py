@@ -9,7 +9,7 @@ from typing import Any
 
 from medn import __version__
 from medn.core.atomic import atomic_write
-from medn.core.errors import MednError
+from medn.core.packages import need
 from medn.core.units import bytes_words, latency_words, percent
 from medn.core.values import CONDITION_COLUMNS
 from medn.report.content import Content, KindContent
@@ -86,11 +86,7 @@ def write_page(path: Path, page: str) -> Path:
 
 
 def need_libraries() -> None:
-    import importlib.util
-
-    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if absent:
-        raise MednError(f"a report needs {' and '.join(absent)}: pip install 'medn[train]'")
+    need("a report", *NEEDED)
 
 
 def kind_name(content: Content, kind: KindContent) -> str:

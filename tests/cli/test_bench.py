@@ -110,7 +110,7 @@ def test_a_missing_library_is_named_with_its_extra(bundle_path: Path, monkeypatc
     monkeypatch.setattr(bench_predict_file, "NATIVE", {"Some trees": ("no_such_package", None)})
     line = bench_predict(bundle_path, seconds=0.01).lines[-1]
     assert (line.what, line.us_per_row) == ("Some trees", None)
-    assert line.note == "needs no_such_package: pip install 'medn[train]'"
+    assert line.note == "Some trees needs no_such_package: pip install 'medn[train]'"
 
 
 def test_bench_predict_prints_a_table_and_json(
