@@ -36,8 +36,8 @@ from medn.core.metrics import score
 from medn.core.splits import Split
 from medn.core.table import Array
 from medn.core.text import last_line
-from medn.pipeline.inputs import InputChoice
-from medn.pipeline.tables import kind_table, read_source
+from medn.runs.inputs import InputChoice
+from medn.runs.tables import kind_table, read_source
 
 PEERS = {name: f"experiments.peers.{name}" for name in ("autogluon", "flaml", "mljar")}
 OWN = "experiments.peers.medn_verbs"

@@ -23,8 +23,8 @@ from experiments.imprint import changes_by_capture
 from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS, SMALL, image_model, language_model
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import MednError, UsageError, unknown
 
 NAMES = (*IMAGE_MODELS, *LANGUAGE_MODELS)

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
+from medn.core.call_time import call_seconds, one_thread, reference
 from medn.core.packages import is_installed
 from medn.core.table import Array, Schema, Table
-from medn.pipeline.timing import call_seconds, one_thread, reference
 from medn.regressors.bit_trees import BitTrees
 from medn.regressors.form import restore
 from medn.regressors.forms.network import NetworkForm

@@ -23,18 +23,18 @@ import numpy as np
 
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
+from medn.choosing.ensembling import with_ensembles
+from medn.choosing.evaluation import Evaluated, evaluate_run
 from medn.core.errors import UsageError
 from medn.core.metrics import relative_errors
 from medn.core.splits import Split
+from medn.deployed.candidate import deployed_of
 from medn.deployed.checked import CHECKED_WAYS
-from medn.pipeline.candidates import deployed_of
-from medn.pipeline.ensembling import with_ensembles
-from medn.pipeline.evaluation import Evaluated, evaluate_run
-from medn.pipeline.import_mapping import ImportMapping, load_mapping
-from medn.pipeline.importing import import_table
-from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.tables import kind_table, read_source
-from medn.pipeline.train import candidates_root, train_run
+from medn.importing.import_table import import_table
+from medn.importing.mapping import ImportMapping, load_mapping
+from medn.runs.folder import RunFolder
+from medn.runs.tables import kind_table, read_source
+from medn.training.train_run import candidates_root, train_run
 
 IMPORTS = Path(__file__).parent / "imports"
 BELOW = 0.7

@@ -22,16 +22,16 @@ from typing import Any
 from experiments.real_models import image_model, language_model
 from experiments.script import end_with
 from experiments.tables import markdown_table
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError, unknown
 from medn.devices.backend import Unsupported
 from medn.devices.backend import backends as device_backends
 from medn.devices.onnx_export import export_onnx
 from medn.fusion import mnn_graph, onnxruntime_graph, openvino_graph
 from medn.fusion.counting import Groups, added, agreement, count_chains, count_folded
-from medn.fusion.rulebook import FOLDER, Count, FusionRules, usual, write_rules
-from medn.fusion.spelling import put_together
+from medn.fusion.decomposition import put_together
+from medn.fusion.rules_file import FOLDER, Count, FusionRules, usual, write_rules
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.kinds.activation import FUNCTIONS
 

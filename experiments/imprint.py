@@ -43,7 +43,7 @@ def differences(before: Imprint, after: Imprint) -> list[str]:
 
 def changes_by_capture(model: Any, inputs: Any) -> list[str]:
     """What differs once the model was captured, where nothing should."""
-    from medn.capture.capturing import capture
+    from medn.capture.capture import capture
 
     def everything() -> Imprint:
         return {**imprint(model), **imprint(inputs, "inputs"), **random_imprint()}

@@ -20,7 +20,7 @@ from experiments.real_models import Inputs, image_model, language_model
 from experiments.script import end_with
 from medn.core.atomic import atomic_write
 from medn.core.errors import MednError, UsageError, unknown
-from medn.model.measuring import Measured, Timeable, measure_models, plain, usable_backend
+from medn.model.measured_models import Measured, Timeable, measure_models, plain, usable_backend
 
 if TYPE_CHECKING:
     import torch
@@ -138,7 +138,7 @@ def measured_once(
 
 
 def _lacks(found: Measured | str | None, number: int) -> bool:
-    from medn.model.measuring import ROUNDS
+    from medn.model.measured_models import ROUNDS
 
     return found is None or (isinstance(found, Measured) and len(found.visits) < number * ROUNDS)
 

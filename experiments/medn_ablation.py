@@ -88,7 +88,7 @@ def without_constants(table: Table) -> Table:
 
 def own_kinds(run: Path) -> Kinds:
     """The kinds of the first device of a run that have enough layers to be split."""
-    from medn.pipeline.tables import kind_table, read_source
+    from medn.runs.tables import kind_table, read_source
 
     source = read_source(run)
     tables = {kind: kind_table(source, kind, device=source.devices[0]).table for kind in source.rows}

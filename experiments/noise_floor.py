@@ -16,9 +16,9 @@ from pathlib import Path
 
 from experiments.tables import markdown_table, write_tables
 from medn.layer_generators.sweep import parse_sweep
-from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.summary import summarise
-from medn.pipeline.sweep import run_sweep
+from medn.measuring.sweep import run_sweep
+from medn.runs.folder import RunFolder
+from medn.runs.summary import summarise
 
 CONFIG = """
 name: noise-floor

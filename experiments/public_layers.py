@@ -20,8 +20,8 @@ from typing import Any
 
 from experiments.public.tables import TABLES, PublicTable, find_table, run_of
 from experiments.tables import markdown_table, write_tables
+from medn.choosing.leaderboard import load_leaderboard
 from medn.core.errors import MednError
-from medn.pipeline.leaderboard import load_leaderboard
 
 FOLDER = "public_layers"
 Row = dict[str, Any]

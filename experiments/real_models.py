@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from medn.core.packages import need
-from medn.model.sources import declare_vision_operators, timm_model, without_data
+from medn.model.model_sources import declare_vision_operators, timm_model, without_data
 
 if TYPE_CHECKING:
     import torch

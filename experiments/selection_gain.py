@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
+from medn.choosing.leaderboard import JSON_FILE, Leaderboard, load_leaderboard
 from medn.core.errors import MednError, NothingMeasured, UsageError
-from medn.pipeline.leaderboard import JSON_FILE, Leaderboard, load_leaderboard
 
 PAPER = "2.5 points of accuracy and 0.39 points of R2 over MEDN alone, as published for other layers and devices"
 Row = dict[str, Any]

@@ -21,13 +21,13 @@ import numpy as np
 import medn
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
+from medn.choosing.evaluation import evaluate_run
 from medn.core.errors import NothingMeasured
 from medn.core.metrics import relative_errors
 from medn.core.values import CONDITION_COLUMNS
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.evaluation import evaluate_run
-from medn.pipeline.tables import read_source
 from medn.predictor.predictor import Predictor
+from medn.runs.tables import read_source
 
 TAILS = ("latency_p90_s", "latency_p99_s")
 Row = dict[str, Any]

@@ -19,7 +19,7 @@ from medn.core.values import Condition, Measurement, Point
 from medn.devices.backend import backends
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure
-from medn.pipeline.visiting import Visitor
+from medn.measuring.visits import Visitor
 
 LAYERS = {
     "conv2d 64->64 3x3 at 28x28": layer_kinds["conv2d"].layer(

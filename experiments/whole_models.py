@@ -35,14 +35,14 @@ from experiments.measured_models import (
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.bundle.bundle import read_bundle
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel, load_captured
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel, load_captured
 from medn.core.errors import UsageError
-from medn.fusion.rulebook import rules_for
-from medn.model.measuring import Measured
-from medn.model.placement import BOUNDS, CONVERTED, FEWEST, HOT, Placement, Unknown, fit_placement, taught_by_others
+from medn.fusion.rules_file import rules_for
+from medn.model.composition import BOUNDS, CONVERTED, FEWEST, HOT, Placement, Unknown, fit_placement, taught_by_others
+from medn.model.measured_models import Measured
 from medn.model.prediction import ModelPrediction
-from medn.model.prepared import PreparedModel
+from medn.model.prepared_model import PreparedModel
 from medn.predictor.predictor import Predictor
 
 COLD: tuple[Unknown, ...] = ("small_share", "large_share")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from medn.core.values import Layer
-from medn.layer_generators.bricks import Recipe
+from medn.layer_generators.blocks import Recipe
 from medn.layer_generators.dense_networks import DENSE_NETWORKS
 from medn.layer_generators.fused import fused_layers
 from medn.layer_generators.image_networks import IMAGE_NETWORKS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from medn.core.values import Scalar
-from medn.layer_generators.bricks import SAME, Recipe, activation, convolution, normalised, reduced, residual
+from medn.layer_generators.blocks import SAME, Recipe, activation, convolution, normalised, reduced, residual
 
 
 def u_net(size: int = 256) -> Recipe:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from medn.core.sheet import NO_SHEET, Sheet
+from medn.core.data_sheet import NO_SHEET, Sheet
 from medn.core.values import ELEMENT_BYTES
 from medn.layer_generators.hardware import hardware_features
 from medn.layer_generators.kind import Column, LayerKind, Values, look_up

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from medn.core.sheet import Sheet
+from medn.core.data_sheet import Sheet
 from medn.layer_generators.kind import Column, Product
 
 OUTPUT_TILES = ((32, 32), (64, 64), (128, 64), (128, 128), (256, 128))

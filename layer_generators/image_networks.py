@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from medn.core.values import Scalar
-from medn.layer_generators.bricks import (
+from medn.layer_generators.blocks import (
     Recipe,
     activation,
     classifier,

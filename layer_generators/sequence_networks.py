@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from medn.core.values import Scalar
-from medn.layer_generators.bricks import Description, Recipe
+from medn.layer_generators.blocks import Description, Recipe
 
 
 def _linear(before: int, after: int, rows: int, bias: bool = True) -> Description:

@@ -18,12 +18,12 @@ from medn.core.config import Mistake, Section, parse_yaml, raise_mistakes, read_
 from medn.core.domains import Fixed
 from medn.core.errors import did_you_mean, unknown
 from medn.core.values import CONDITION_COLUMNS, Scalar
-from medn.layer_generators.conditions import Conditions, conditions_schema
+from medn.layer_generators.conditions_config import Conditions, conditions_schema
+from medn.layer_generators.data_sheet_config import DataSheet
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sampler import Drawing, samplers, seeded
 from medn.layer_generators.schema import DOMAIN_FORMS, Schema, layers_schema
-from medn.layer_generators.sheet import DataSheet
 from medn.layer_generators.space import Space, read_space
 
 Duration = Annotated[

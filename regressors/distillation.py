@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from medn.core.table import Array, Table
-from medn.regressors.learned import thinned
+from medn.regressors.fitted import thinned
 from medn.regressors.regressor import Effort, Fitted
 
 TRIED_ROWS = 2000

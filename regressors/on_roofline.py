@@ -9,8 +9,8 @@ import numpy as np
 
 from medn.core.table import Table
 from medn.regressors.families.roofline import RooflineRegressor, fit_roofline
+from medn.regressors.fitted import Learned
 from medn.regressors.forms.weighted_sum import WeightedSum
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Fitted, Settings
 
 Fit = Callable[[Table, Table, Settings, Effort], Fitted]

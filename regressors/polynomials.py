@@ -8,8 +8,8 @@ import numpy as np
 
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
+from medn.regressors.fitted import Learned, limited_threads
 from medn.regressors.forms.polynomial import Polynomial, products
-from medn.regressors.learned import Learned, limited_threads
 from medn.regressors.regressor import Effort
 
 MARGIN = 3.0

@@ -79,7 +79,7 @@ def convolution_bundle(made_up_bundle: ModuleType, tmp_path_factory: pytest.Temp
 @pytest.fixture(scope="session")
 def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A made-up run with candidates, one of them failed. Shared by all tests: copy it before changing anything."""
-    from medn.pipeline.train import train_run
+    from medn.training.train_run import train_run
 
     with pytest.MonkeyPatch.context() as patch:
         load_plugins(patch, "plain_regressors")

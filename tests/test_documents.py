@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from medn.layer_generators.sweep import parse_sweep
-from medn.pipeline.train_config import read_train_config
+from medn.training.config import read_train_config
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -48,9 +48,9 @@ def test_a_training_config_that_is_shown_parses(config: str, tmp_path: Path) -> 
 @pytest.fixture(scope="module")
 def folder_with_bundle(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where `medn quickstart` would have been run, with made-up measurements."""
-    from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.candidates import load_candidates
-    from medn.pipeline.train import train_run
+    from medn.choosing.bundling import bundle_run
+    from medn.training.candidate_store import load_candidates
+    from medn.training.train_run import train_run
 
     folder = tmp_path_factory.mktemp("documents")
     measured = write_run(folder / "runs" / "quickstart")
@@ -107,7 +107,7 @@ def test_the_example_sampler_draws(contributed: dict[str, str]) -> None:
     check = """
 from medn.layer_generators.plan import plan_points
 from medn.layer_generators.sweep import parse_sweep
-from medn.pipeline.train_config import read_train_config
+from medn.training.config import read_train_config
 config = parse_sweep("{name: x, devices: [torch], sampler: corners, layers: {linear: {rows: 1, bias: true}}}")
 assert len(plan_points(config).points) == 4
 """

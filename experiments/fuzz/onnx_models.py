@@ -19,7 +19,7 @@ import onnx
 from experiments.fuzz.running import Draw, damaged, instrumented, run
 
 with instrumented():
-    from medn.capture.capturing import capture
+    from medn.capture.capture import capture
     from medn.core.errors import MednError
 
 NUMBERS = [0, 1, -1, 2, 3, 7, 8, 16, 64, 255, 2**31 - 1, 2**31, 2**62, 2**63 - 1, -(2**63), -7]

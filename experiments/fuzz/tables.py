@@ -17,7 +17,7 @@ from experiments.fuzz.running import Draw, instrumented, run
 
 with instrumented():
     from medn.core.errors import MednError
-    from medn.predictor.files import parse_table
+    from medn.estimator.table_files import parse_table
     from medn.predictor.predictor import Predictor, load
 
 CELLS: list[Any] = [

@@ -31,8 +31,8 @@ from experiments.integrations.pipeline_split import best_s
 from experiments.real_models import image_model
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedLayer, CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import need
 from medn.core.ranges import Flags

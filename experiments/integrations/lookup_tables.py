@@ -22,8 +22,8 @@ from experiments.integrations.pipeline_split import best_s
 from experiments.integrations.prune_channels import IMAGE, residual_network, suggested_step
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.values import Condition, Layer
 from medn.devices.workload import make_workload
 from medn.exporting.halp import KEY, halp_table, write_halp

@@ -26,16 +26,16 @@ from torch.distributed.pipelining import Pipe, SplitPoint, pipeline
 import medn
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.capture.capturing import capture
-from medn.capture.unknown import STAND_IN_DTYPE, stand_in
-from medn.capture.values import CapturedLayer, CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedLayer, CapturedModel
+from medn.capture.unknown_operator import STAND_IN_DTYPE, stand_in
 from medn.core.errors import MednError, UsageError
 from medn.core.table import Array
 from medn.core.values import Condition
 from medn.devices.backend import HostTimer
 from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
 from medn.devices.workload import make_workload
-from medn.model.prepared import predict_model
+from medn.model.prepared_model import predict_model
 from medn.partition.graph import Graph, Link, graph_of, module_starts
 from medn.partition.stages import Stages, pipeline_stages
 

@@ -24,11 +24,11 @@ import medn
 from experiments.integrations.measured_networks import measured_s
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import MednError, UsageError
 from medn.core.values import Scalar
-from medn.model.prepared import predict_model
+from medn.model.prepared_model import predict_model
 from medn.predictor.predictor import Predictor
 
 WIDTHS = (64, 128, 256)

@@ -10,11 +10,11 @@ from medn.core.atomic import atomic_path
 from medn.core.errors import NothingMeasured, UsageError, unknown
 from medn.core.splits import Parts, Split
 from medn.core.table import Table
-from medn.pipeline.import_mapping import load_mapping
-from medn.pipeline.importing import import_table
-from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.tables import read_source
-from medn.pipeline.train import prepare
+from medn.importing.import_table import import_table
+from medn.importing.mapping import load_mapping
+from medn.runs.folder import RunFolder
+from medn.runs.tables import read_source
+from medn.training.train_run import prepare
 
 MAPPINGS = Path(__file__).resolve().parents[1] / "imports"
 NEUSIGHT = "NeuSight paper, GPUs seen in training"

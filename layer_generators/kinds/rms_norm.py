@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
 from medn.layer_generators.operation import Operation, Recognised, split_rows
-from medn.layer_generators.rows import ROW_PARAMETERS, row_costs, row_shape
+from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
 
 if TYPE_CHECKING:
     import torch

@@ -23,10 +23,10 @@ from medn.core.quantities import FURTHER
 from medn.core.registry import brought_along
 from medn.core.text import LONGEST_LINE, one_line, shown
 from medn.core.values import Scalar, plain, told
+from medn.deployed.candidate import Candidate, deployed_of, describe, from_description
 from medn.deployed.packing import unpack
-from medn.layer_generators.declared import DeclaredKind
+from medn.layer_generators.declared_kind import DeclaredKind
 from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.pipeline.candidates import Candidate, deployed_of, describe, from_description
 from medn.regressors.form import restore
 
 VERSION = 2

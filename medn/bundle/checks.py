@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from medn.core.checking import check_name, check_numbers, check_scalars
-from medn.core.sheet import sheet_mistakes
+from medn.core.data_sheet import sheet_mistakes
 from medn.core.text import shown
-from medn.layer_generators.declared import DeclaredKind
-from medn.pipeline.candidates import Candidate
+from medn.deployed.candidate import Candidate
+from medn.layer_generators.declared_kind import DeclaredKind
 
 FASTEST = 1e18
 """Bytes per second that no memory reaches."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
-from medn.capture.calls import Call, Tensor, distinct
-from medn.capture.unknown import unknown_costs
-from medn.capture.values import CapturedLayer, CapturedModel, Guess, Port, input_index, short_dtype
+from medn.capture.captured_model import CapturedLayer, CapturedModel, Guess, Port, input_index, short_dtype
+from medn.capture.operator_call import Call, Tensor, distinct
+from medn.capture.unknown_operator import unknown_costs
 from medn.core.values import Layer
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds

@@ -8,9 +8,9 @@ from typing import Any
 
 import onnx
 
+from medn.capture.captured_model import CapturedModel
 from medn.capture.onnx_file import read_onnx
 from medn.capture.onnx_walk import Scope, Walk
-from medn.capture.values import CapturedModel
 from medn.core.errors import UsageError, unknown
 from medn.core.text import one_line
 from medn.layer_generators.operation import Shape

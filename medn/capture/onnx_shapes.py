@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from medn.capture.calls import Tensor
+from medn.capture.operator_call import Tensor
 from medn.core.errors import UsageError
 from medn.core.text import first_line, last_line, one_line
 

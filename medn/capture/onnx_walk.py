@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import onnx
 
-from medn.capture.calls import Call, Tensor
+from medn.capture.captured_model import CapturedLayer
 from medn.capture.graph import Graph
 from medn.capture.onnx_file import MOST_OPERATORS, called
 from medn.capture.onnx_operators import Node, node_flops, recognise_node
 from medn.capture.onnx_shapes import Shapes, operator, place
-from medn.capture.values import CapturedLayer
+from medn.capture.operator_call import Call, Tensor
 from medn.core.errors import UsageError
 from medn.core.text import first_line, one_line
 
@@ -155,7 +155,7 @@ class Walk:
         self.parameter_bytes += self.shapes.tensor(name).storage_bytes
 
     def _step(self, node: onnx.NodeProto, scope: Scope) -> None:
-        from medn.capture.onnx_bodies import has_body, step_into  # which goes on with this walk
+        from medn.capture.onnx_subgraphs import has_body, step_into  # which goes on with this walk
 
         if called(node) in self._functions:
             self._open(node, self._functions[called(node)], scope)

@@ -15,9 +15,9 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
 
-from medn.capture.calls import Call, Tensor
+from medn.capture.data_dependence import Endless
 from medn.capture.graph import Graph
-from medn.capture.guessing import Endless
+from medn.capture.operator_call import Call, Tensor
 from medn.capture.operators import tensors_in, written_by
 from medn.layer_generators.kind import LayerKind
 from medn.layer_generators.operation import Recognised, operation_of

@@ -19,17 +19,17 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.nn.parameter import is_lazy
 
-from medn.capture.answering import AnsweringMode, KnownValues, ReadingMode
-from medn.capture.copying import Copier, Twin
-from medn.capture.examples import Example, Inputs, example_of
+from medn.capture.captured_model import CapturedModel, Guess
+from medn.capture.data_dependence import CountingMode, Endless, Guesses
+from medn.capture.example_inputs import Example, Inputs, example_of
 from medn.capture.graph import Graph
-from medn.capture.guarding import put_back
-from medn.capture.guessing import CountingMode, Endless, Guesses
-from medn.capture.listening import DirectMode, ListeningMode
+from medn.capture.meta_run import AnsweringMode, KnownValues, ReadingMode
+from medn.capture.model_copy import Copier, Twin
 from medn.capture.operators import tensors_in
+from medn.capture.real_run import DirectMode, ListeningMode
 from medn.capture.recording import Limits, Recorder, view_of
-from medn.capture.twins import Twins
-from medn.capture.values import CapturedModel, Guess
+from medn.capture.side_effects import put_back
+from medn.capture.tensor_copies import Twins
 from medn.core.errors import UsageError
 from medn.core.text import first_line
 from medn.devices.onnx_export import plain_attention

@@ -13,8 +13,8 @@ from medn.cli.sweep import seconds_option
 from medn.core.units import bytes_words, latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.pipeline.bench import TimedShare
-    from medn.pipeline.bench_predict import Line, PredictBench
+    from medn.benches.measuring import TimedShare
+    from medn.benches.predicting import Line, PredictBench
 
 bench = typer.Typer(name="bench", help="Time medn itself.", rich_markup_mode=None, no_args_is_help=False)
 
@@ -39,8 +39,8 @@ def measure(
       medn bench measure
       medn bench measure --device onnxruntime --time 60
     """
+    from medn.benches.measuring import bench_measure
     from medn.devices.backend import backends
-    from medn.pipeline.bench import bench_measure
 
     known = backends[device].name
     say(f"measuring on {known} for {time:g} s")
@@ -88,7 +88,7 @@ def predict(
       medn bench predict runs/laptop/laptop.medn
       medn bench predict runs/laptop/laptop.medn --large --time 2m --json
     """
-    from medn.pipeline.bench_predict import bench_predict
+    from medn.benches.predicting import bench_predict
 
     result = bench_predict(bundle, device or None, seconds=time, large=large)
     if as_json:

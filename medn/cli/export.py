@@ -30,7 +30,7 @@ def export(
       medn export runs/quickstart
       medn export runs/quickstart --to tables --raw
     """
-    from medn.pipeline.run_folder import RunFolder
+    from medn.runs.folder import RunFolder
 
     folder = RunFolder(run)
     with folder.store(must_exist=True) as store:
@@ -42,7 +42,7 @@ def write_dataset(store: Store, to: Path, *, raw: bool = False) -> list[Path]:
     """The run's tables, without the columns its config drops; the target is chosen from what is there now."""
     from medn.core.dataset import write_parquet, write_samples
     from medn.core.statistic import choose_target
-    from medn.pipeline.imported_kinds import kind_notes
+    from medn.runs.imported_kinds import kind_notes
 
     measurements = list(store.measurements())
     target, _ = choose_target(measurements)

@@ -60,10 +60,10 @@ def import_rows(
       medn import ops.csv --kind rope --latency us --unit us --layer heads,tokens --where op=rope --run runs/rope
     """
     from medn.cli.progress import RowProgress
-    from medn.pipeline.import_mapping import load_mapping
-    from medn.pipeline.importing import import_table
-    from medn.pipeline.run_folder import RunFolder
-    from medn.pipeline.table_file import open_table
+    from medn.importing.import_table import import_table
+    from medn.importing.mapping import load_mapping
+    from medn.importing.table_file import open_table
+    from medn.runs.folder import RunFolder
 
     only_with_kind = (latency, unit, layer, device, work, moved, drop, rename, where)
     if (mapping is None) == (not kind):
@@ -77,7 +77,7 @@ def import_rows(
     if mapping is not None:
         meaning, opened = load_mapping(mapping), open_table(table)
     else:
-        from medn.pipeline.declaring import Declaration, declare
+        from medn.importing.declaration import Declaration, declare
 
         opened = open_table(table)
         found = declare(

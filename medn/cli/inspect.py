@@ -54,7 +54,7 @@ def inspect(
 
 
 def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
-    from medn.pipeline.candidates import deployed_of
+    from medn.deployed.candidate import deployed_of
 
     return {
         "name": found.name,
@@ -78,7 +78,7 @@ def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
 
 
 def _summary(entry: Entry) -> Row:
-    from medn.pipeline.candidates import deployed_of
+    from medn.deployed.candidate import deployed_of
 
     latency = entry.latency
     test = latency.scores.get("test", {})
@@ -99,7 +99,7 @@ def _summary(entry: Entry) -> Row:
 
 def _inputs(entry: Entry) -> list[dict[str, Any]]:
     """Every input with what was measured of it; constants have one value."""
-    from medn.pipeline.candidates import deployed_of
+    from medn.deployed.candidate import deployed_of
 
     known = deployed_of(entry.latency).range
     rows: list[dict[str, Any]] = []

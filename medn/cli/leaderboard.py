@@ -44,7 +44,7 @@ def leaderboard(
       medn leaderboard runs/laptop --schemes
       medn leaderboard runs/laptop --chosen --markdown
     """
-    from medn.pipeline.leaderboard import arranged, csv_text, load_leaderboard
+    from medn.choosing.leaderboard import arranged, csv_text, load_leaderboard
 
     if as_json + as_csv + as_markdown > 1:
         raise UsageError("choose one of --json, --csv and --markdown")

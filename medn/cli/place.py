@@ -16,8 +16,8 @@ from medn.core.errors import UsageError
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.model.placement import Placement
-    from medn.model.prepared import PreparedModel
+    from medn.model.composition import Placement
+    from medn.model.prepared_model import PreparedModel
     from medn.predictor.predictor import Predictor
 
 
@@ -51,11 +51,11 @@ def place(
       medn place runs/laptop/laptop.medn timm:resnet18 timm:vit_tiny_patch16_224 timm:ghostnet_100 --batch-sizes 1,4,16
     """
     import medn
-    from medn.capture.capturing import capture
-    from medn.model.measuring import Timeable, batched, measure_models, plain, usable_backend
-    from medn.model.placement import FEWEST, fit_placement
-    from medn.model.prepared import PreparedModel
-    from medn.model.sources import make_model
+    from medn.capture.capture import capture
+    from medn.model.composition import FEWEST, fit_placement
+    from medn.model.measured_models import Timeable, batched, measure_models, plain, usable_backend
+    from medn.model.model_sources import make_model
+    from medn.model.prepared_model import PreparedModel
 
     if len(set(models)) < FEWEST:
         raise UsageError(f"give at least {FEWEST} different models (got {len(set(models))})")
@@ -100,7 +100,7 @@ def _rows(
     predictor: Predictor, measured: Sequence[tuple[PreparedModel, float]], networks: Sequence[str]
 ) -> Iterator[dict[str, float]]:
     """Each model as it was measured, as its layers alone say, and as the other models teach."""
-    from medn.model.placement import taught_by_others
+    from medn.model.composition import taught_by_others
 
     placements = taught_by_others(predictor, measured, networks=networks)
     for (model, seconds), placement in zip(measured, placements, strict=True):

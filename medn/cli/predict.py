@@ -24,7 +24,7 @@ from medn.core.quantities import FURTHER
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.predictor.prediction import Prediction, Predictions
+    from medn.estimator.prediction import Prediction, Predictions
 
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="Which device, where the bundle knows several.")]
@@ -75,7 +75,7 @@ def predict(
       medn predict runs/laptop/laptop.medn timm:resnet50 --batch-size 8 --utilization 0.5
     """
     import medn
-    from medn.model.sources import is_source
+    from medn.model.model_sources import is_source
 
     if kind and is_source(kind):
         if values or table is not None or out is not None:
@@ -94,8 +94,8 @@ def predict(
     if table is None:
         _write_prediction(predictor.layer(kind, **given), as_json)
         return
-    from medn.predictor.columns import read_columns
-    from medn.predictor.files import STANDARD, read_table, write_table
+    from medn.estimator.columns import read_columns
+    from medn.estimator.table_files import STANDARD, read_table, write_table
 
     columns, rows = read_columns(read_table(table), predictor.check_columns(kind or None))
     columns |= given
@@ -112,7 +112,7 @@ def predict(
 
 def parse_values(written: Sequence[str]) -> dict[str, Any]:
     """NAME=VALUE arguments."""
-    from medn.predictor.files import read_value
+    from medn.estimator.table_files import read_value
 
     values = {}
     for argument in written:

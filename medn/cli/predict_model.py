@@ -14,7 +14,7 @@ from medn.core.packages import need
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.model.placement import Placement
+    from medn.model.composition import Placement
     from medn.model.prediction import ModelPrediction
     from medn.predictor.predictor import Predictor
 
@@ -43,8 +43,8 @@ def predict_model(
     as_json: bool,
 ) -> None:
     """Predict the model that a text names, and write it as a table by layer, as JSON or as a page."""
-    from medn.model.sources import read_model
-    from medn.model.words import sentences
+    from medn.model.description import sentences
+    from medn.model.model_sources import read_model
 
     found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, placement)
     if html is not None:
@@ -59,7 +59,7 @@ def predict_model(
 
 def read_placement(cold_share: float | None, path: Path | None) -> Placement:
     """How whole models run, by one of the two options that say it."""
-    from medn.model.placement import HOT, everywhere, load_placement
+    from medn.model.composition import HOT, everywhere, load_placement
 
     if cold_share is not None and path is not None:
         raise UsageError("--cold-share: already in the file of --placement; give one of the two")

@@ -15,9 +15,9 @@ from medn.core.errors import UsageError
 from medn.core.units import duration_words, latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.pipeline.candidates import Candidate
-    from medn.pipeline.quickstart import Check
-    from medn.pipeline.selecting import SelectOutcome
+    from medn.choosing.select_run import SelectOutcome
+    from medn.deployed.candidate import Candidate
+    from medn.quickstart.quickstart import Check
 
 TimeOption = Annotated[
     float, typer.Option("--time", metavar="TIME", parser=seconds_option, help="How long it may take: 120, 2m, 10m.")
@@ -39,8 +39,8 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
       medn quickstart
       medn quickstart --time 10m --run runs/laptop
     """
-    from medn.pipeline.quickstart import SHORTEST_S, SWEEP_SHARE, TRAIN_SHARE, check_fresh_layer, quick_config
-    from medn.pipeline.run_folder import DEFAULT_ROOT, RunFolder
+    from medn.quickstart.quickstart import SHORTEST_S, SWEEP_SHARE, TRAIN_SHARE, check_fresh_layer, quick_config
+    from medn.runs.folder import DEFAULT_ROOT, RunFolder
 
     need_libraries()
     if time < SHORTEST_S:
@@ -71,16 +71,16 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
 
 def _train(run: Path, seconds: float) -> None:
     from medn.core.environment import usable_cores
-    from medn.pipeline.quickstart import FAMILIES
-    from medn.pipeline.train import train_run
+    from medn.quickstart.quickstart import FAMILIES
+    from medn.training.train_run import train_run
 
     with TrainProgress() as progress:
         train_run(run, seconds=seconds, families=FAMILIES, jobs=usable_cores(), on_progress=progress.on_progress)
 
 
 def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
-    from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.selecting import select_run
+    from medn.choosing.bundling import bundle_run
+    from medn.choosing.select_run import select_run
     from medn.report.content import gather
     from medn.report.page import report_page, write_page
     from medn.selection.budget import Budget

@@ -14,7 +14,7 @@ from medn.cli.summary import RunArgument
 from medn.core.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
-    from medn.capture.values import CapturedModel
+    from medn.capture.captured_model import CapturedModel
     from medn.report.models import ModelPart
 
 OpenOption = Annotated[bool, typer.Option("--open", help="Show it in the browser.")]
@@ -55,7 +55,7 @@ def report(
     from medn.report.content import gather
     from medn.report.models import predicted_models
     from medn.report.page import need_libraries, report_page
-    from medn.report.words import advice, summary
+    from medn.report.summary_text import advice, summary
 
     need_libraries()
     if not models and (batch_size, utilization, placement) != (None, None, None):
@@ -100,7 +100,7 @@ def show(path: Path) -> None:
 
 
 def _captured(sources: Sequence[str], batch_size: int | None) -> dict[str, CapturedModel]:
-    from medn.model.sources import read_model
+    from medn.model.model_sources import read_model
 
     return {source: read_model(source, batch_size) for source in sources}
 

@@ -16,8 +16,8 @@ from medn.core.units import duration_words, percent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from medn.pipeline.candidates import Candidate
-    from medn.pipeline.selecting import SelectOutcome
+    from medn.choosing.select_run import SelectOutcome
+    from medn.deployed.candidate import Candidate
 
 ModeOption = Annotated[
     str, typer.Option("--mode", help="accuracy, balanced, fast or small: what to do with what the limits leave open.")
@@ -58,8 +58,8 @@ def select(
       medn select runs/gpus --pool
       medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
     """
-    from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.selecting import select_run
+    from medn.choosing.bundling import bundle_run
+    from medn.choosing.select_run import select_run
     from medn.selection.budget import Budget
 
     budget = Budget(mode, rows, max_us, max_kb, max_load_ms, _weights(weights))

@@ -14,7 +14,7 @@ from medn.core.units import latency_words, percent
 if TYPE_CHECKING:
     from medn.core.statistic import NoiseFloor
     from medn.core.store import Store
-    from medn.pipeline.summary import KindSummary, RunSummary
+    from medn.runs.summary import KindSummary, RunSummary
 
 MOST_REASONS = 10
 """Reasons for failures that are shown; JSON has them all."""
@@ -36,8 +36,8 @@ def summary(
       medn summary runs/quickstart
       medn summary runs/quickstart --verbose
     """
-    from medn.pipeline.run_folder import RunFolder
-    from medn.pipeline.summary import summarise
+    from medn.runs.folder import RunFolder
+    from medn.runs.summary import summarise
 
     with RunFolder(run).store(must_exist=True) as store:
         found = summarise(store)

@@ -18,8 +18,8 @@ from medn.core.units import duration_words, percent
 
 if TYPE_CHECKING:
     from medn.layer_generators.sweep import SweepConfig
-    from medn.pipeline.run_folder import RunFolder
-    from medn.pipeline.summary import RunSummary
+    from medn.runs.folder import RunFolder
+    from medn.runs.summary import RunSummary
 
 STRICT_NOISE = 0.05
 """The median difference between two halves of the visits, at utilisation 0, that `--strict` allows."""
@@ -68,12 +68,12 @@ def sweep(
     if dry_run:
         _write_plan(chosen, seconds, as_json)
         return
-    from medn.pipeline.run_folder import DEFAULT_ROOT, RunFolder
+    from medn.runs.folder import DEFAULT_ROOT, RunFolder
 
     folder = RunFolder(run or DEFAULT_ROOT / chosen.name)
     done = measure(chosen, folder, seconds, mix_environments)
     with folder.store(must_exist=True) as store:
-        from medn.pipeline.summary import summarise
+        from medn.runs.summary import summarise
 
         summary = summarise(store)
         files = [str(path) for path in write_dataset(store, folder.dataset)]
@@ -100,7 +100,7 @@ def _load(path: Path, points: int | None) -> SweepConfig:
 
 def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> None:
     from medn.layer_generators.plan import plan_points
-    from medn.pipeline.estimate import expected_seconds
+    from medn.measuring.sweep_time import expected_seconds
 
     plan = plan_points(config)
     planned = plan.summary()
@@ -121,7 +121,7 @@ def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> No
 def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_environments: bool) -> dict[str, Any]:
     """Run the sweep, telling how far it is and how it ended."""
     from medn.cli.progress import SweepProgress
-    from medn.pipeline.sweep import run_sweep
+    from medn.measuring.sweep import run_sweep
 
     with SweepProgress(seconds) as progress, _ended_by_signals():
         try:

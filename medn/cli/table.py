@@ -12,7 +12,7 @@ from medn.core.errors import UsageError
 from medn.core.units import latency_words
 
 if TYPE_CHECKING:
-    from medn.predictor.staircase import Staircase
+    from medn.estimator.staircase import Staircase
 
 
 def table(
@@ -34,7 +34,7 @@ def table(
       medn table runs/laptop/laptop.medn linear in_features=64,128,256 out_features=512 --csv
     """
     import medn
-    from medn.predictor.files import STANDARD, write_table
+    from medn.estimator.table_files import STANDARD, write_table
 
     varied = {name: found for name, text in _split(values) if (found := _several(name, text)) is not None}
     fixed = parse_values([argument for argument in values if argument.partition("=")[0] not in varied])
@@ -55,7 +55,7 @@ def _split(values: list[str]) -> list[tuple[str, str]]:
 
 def _several(name: str, text: str) -> Any:
     """The values of FROM:TO:STEP or A,B,C; None for a single value."""
-    from medn.predictor.files import read_value
+    from medn.estimator.table_files import read_value
 
     if "," in text:
         return [read_value(part) for part in text.split(",")]

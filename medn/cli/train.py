@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from medn.core.splits import Split
-    from medn.pipeline.candidates import Candidate
-    from medn.pipeline.train import Plan, TrainOutcome
+    from medn.deployed.candidate import Candidate
+    from medn.training.train_run import Plan, TrainOutcome
 
 TimeOption = Annotated[
     float | None,
@@ -82,8 +82,8 @@ def train(
       medn train runs/laptop --split range:flops:1e9
       medn train runs/gpus --pool
     """
-    from medn.pipeline.train import candidates_root, train_run
-    from medn.pipeline.train_config import TrainConfig, both, parse_settings, read_train_config
+    from medn.training.config import TrainConfig, both, parse_settings, read_train_config
+    from medn.training.train_run import candidates_root, train_run
 
     file = read_train_config(config) if config else TrainConfig()
     fixed = both(file.settings, parse_settings(settings or []))
@@ -251,7 +251,7 @@ class TrainProgress:
     def _table(self) -> Any:
         from rich.table import Table
 
-        from medn.pipeline.train import best_candidates
+        from medn.training.train_run import best_candidates
 
         table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=self._done)
         table.caption = self._waiting

@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 
+from medn.core.data_sheet import Sheet
 from medn.core.environment import SYSTEM_FILES, SystemFiles, clock_hz, last_level_cache_bytes, usable_cores
-from medn.core.sheet import Sheet
 
 MATRIX = 768
 """Rows of a square product: large enough to reach the peak, small enough to be done many times."""

@@ -18,7 +18,7 @@ import psutil
 
 from medn.core.environment import allowed_cores
 from medn.devices import duty_cycle
-from medn.devices.child import SETTLING_S
+from medn.devices.worker_client import SETTLING_S
 
 OTHERS_WINDOW_S = 1.0
 """The system counts busy time in steps of 10 ms; what others use is read over windows not shorter than this."""

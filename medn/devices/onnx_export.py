@@ -15,7 +15,7 @@ from medn.core.atomic import atomic_write
 from medn.core.packages import install, is_installed
 from medn.core.text import first_line
 from medn.devices.backend import Unsupported
-from medn.devices.quiet import captured_prints
+from medn.devices.native_output import captured_prints
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from medn.core.packages import missing
 from medn.devices.backend import Unsupported
-from medn.devices.quiet import captured_prints
+from medn.devices.native_output import captured_prints
 
 Parts = tuple[bytes, ...]
 """A model as OpenVINO's `read_model` takes it: an ONNX file, or its own two, the graph and the weights."""

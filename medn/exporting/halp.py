@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.capture.values import CapturedLayer, CapturedModel
+from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.errors import UsageError
 from medn.core.values import Layer
-from medn.predictor.predictor import Predictor
+from medn.estimator.layer_predictor import LayerPredictor
 
 KEY = ("batch_size", "in_channels", "out_channels", "in_h", "kernel_h", "stride_h", "groups")
 SQUARE = ("in", "kernel", "stride", "padding", "dilation")
@@ -88,13 +88,15 @@ def _multiples(channels: int, step: int) -> list[int]:
     return sorted({*range(step, channels + 1, step), channels})
 
 
-def halp_table(predictor: Predictor, grid: Grid) -> dict[str, float]:
+def halp_table(predictor: LayerPredictor, grid: Grid) -> dict[str, float]:
     """Milliseconds by key."""
     seconds = predictor.predict(grid.columns, "conv2d").latency_s
     return dict(zip(grid.keys, (1e3 * seconds).tolist(), strict=True))
 
 
-def write_halp(folder: Path, model: CapturedModel, predictor: Predictor, step: int, prefix: str = "module.") -> Grid:
+def write_halp(
+    folder: Path, model: CapturedModel, predictor: LayerPredictor, step: int, prefix: str = "module."
+) -> Grid:
     """Write latency.pkl, feature_sizes.json and group_sizes.json; HALP's layer names begin with `prefix`."""
     grid = halp_grid(model, step)
     named = {f"{prefix}{each.name}": layer for each, layer in _convolutions(model)}

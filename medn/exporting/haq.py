@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from medn.capture.values import CapturedModel
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
 from medn.core.table import Array
 from medn.core.values import ELEMENT_BYTES, Layer
-from medn.predictor.predictor import Predictor
+from medn.estimator.layer_predictor import LayerPredictor
 
 QUANTISED = ("conv2d", "linear")
 BITS = ("weight_bits", "activation_bits")
@@ -25,7 +25,7 @@ WIDEST = 8
 
 
 def haq_table(
-    predictor: Predictor, model: CapturedModel, dtypes: Sequence[str] = ("fp32",), widest: int = WIDEST
+    predictor: LayerPredictor, model: CapturedModel, dtypes: Sequence[str] = ("fp32",), widest: int = WIDEST
 ) -> Array:
     """Milliseconds by layer, weight bits - 1 and activation bits - 1.
 
@@ -46,7 +46,7 @@ def haq_table(
     return 1e3 * seconds.reshape(len(layers), widest, widest)
 
 
-def _question(predictor: Predictor, layer: Layer, pair: tuple[int, int], dtypes: Sequence[str]) -> dict[str, Any]:
+def _question(predictor: LayerPredictor, layer: Layer, pair: tuple[int, int], dtypes: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": layer.kind, **layer.values}
     if set(BITS) <= set(predictor.estimator(layer.kind).question.names):
         return row | dict(zip(BITS, pair, strict=True))

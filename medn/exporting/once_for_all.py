@@ -16,10 +16,10 @@ import yaml
 
 from medn.core.errors import UsageError
 from medn.core.values import Layer
-from medn.exporting.listed import listed_model
+from medn.estimator.layer_predictor import LayerPredictor
+from medn.exporting.layer_list import listed_model
 from medn.layer_generators.kind import layer_kinds
-from medn.model.prepared import predict_model
-from medn.predictor.predictor import Predictor
+from medn.model.prepared_model import predict_model
 
 DIVISOR = 8
 SQUEEZE = 4
@@ -186,7 +186,7 @@ def mobilenet_v3_entries(image_size: int, multiplier: float = 1.0) -> dict[str, 
 
 
 def once_for_all_table(
-    predictor: Predictor, entries: Mapping[str, Sequence[Layer]], batch_size: int = 1
+    predictor: LayerPredictor, entries: Mapping[str, Sequence[Layer]], batch_size: int = 1
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of every entry, the sum of its layers."""
     model = listed_model((layer for layers in entries.values() for layer in layers), batch_size)

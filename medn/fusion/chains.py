@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medn.capture.values import CapturedLayer, CapturedModel
+from medn.capture.captured_model import CapturedLayer, CapturedModel
 
 Chain = tuple[str, ...]
 """The signatures of its layers, such as ("conv2d", "elementwise add none", "activation relu")."""

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 
-from medn.capture.values import CapturedModel
+from medn.capture.captured_model import CapturedModel
 from medn.fusion.applying import fused_members
 from medn.fusion.chains import Chain, signature, sole_readers
-from medn.fusion.rulebook import Count, FusionRules
+from medn.fusion.rules_file import Count, FusionRules
 
 Groups = Sequence[Sequence[str]]
 """Names of the nodes that run as one, as a backend's own graph tells them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from medn.capture.values import CapturedLayer, CapturedModel
+from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.values import Layer
 from medn.fusion.chains import outside_sources
 

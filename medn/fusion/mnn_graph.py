@@ -53,7 +53,7 @@ def _activation_behind(tensor: str, original: DataNodes) -> Iterator[Any]:
 
 def _optimized(content: bytes) -> Any:
     from medn.devices.backends.mnn import call_converter, convert
-    from medn.devices.quiet import captured_prints
+    from medn.devices.native_output import captured_prints
 
     # Weights in the graph would be spelled out as numbers; those that go to a file leave a part where the process is.
     with tempfile.TemporaryDirectory(prefix="medn-mnn-") as folder, chdir(folder), captured_prints() as printed:

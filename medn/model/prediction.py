@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from medn.capture.values import CapturedModel, Guess
+from medn.capture.captured_model import CapturedModel, Guess
 from medn.core.ranges import Flags
 from medn.core.table import Array
-from medn.predictor.prediction import Predictions
+from medn.estimator.prediction import Predictions
 
 COMMON = 0.5
 """The share of the variance of errors that all layers have in common, such as the state of the device."""

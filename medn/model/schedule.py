@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from medn.capture.values import CapturedModel, input_index
+from medn.capture.captured_model import CapturedModel, input_index
 from medn.core.table import Array
 
 

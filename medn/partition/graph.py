@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from medn.capture.values import CapturedModel
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
 from medn.core.table import Array
-from medn.partition.exact import held_between, is_amount, scale_of, whole
+from medn.partition.exact_sums import held_between, is_amount, scale_of, whole
 
 OUTSIDE = -1
 """Where the inputs of the model come from, in the place of a layer."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
-from medn.partition.exact import RangeMaximum, Whole
+from medn.partition.exact_sums import RangeMaximum, Whole
 
 
 class Found(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from medn.core.errors import UsageError, unknown
 from medn.core.table import Array
-from medn.partition.exact import as_numbers, held_between, scale_of, whole
+from medn.partition.exact_sums import as_numbers, held_between, scale_of, whole
 from medn.partition.flow import Network
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
 

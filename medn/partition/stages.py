@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medn.core.errors import UsageError
 from medn.core.table import Array
-from medn.partition.exact import Whole, as_numbers, held_between, running_sums, scale_of, whole
+from medn.partition.exact_sums import Whole, as_numbers, held_between, running_sums, scale_of, whole
 from medn.partition.graph import Graph, Link
 from medn.partition.search import Memory, Problem, Shares, best_order
 

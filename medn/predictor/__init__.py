@@ -1,1 +1,1 @@
-"""Predictions from a bundle: one layer, tables of layers, staircases and gradients."""
+"""The Predictor: what a bundle says about layers and whole models."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medn.choosing.leaderboard import Leaderboard, load_leaderboard
 from medn.core.units import bytes_words, percent
-from medn.pipeline.leaderboard import Leaderboard, load_leaderboard
-from medn.report.board import Row, chosen_rows
 from medn.report.drawing import Picture, dumbbells
+from medn.report.leaderboard_rows import Row, chosen_rows
 from medn.report.page import render
+from medn.report.summary_text import joined
 from medn.report.tables import Cell, Column, Line, PageTable, Words, cell, leaderboard_table, number
-from medn.report.words import joined
 
 SAME = 0.02
 """Means that differ by less than this share are called the same."""

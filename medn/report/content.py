@@ -11,24 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from medn.choosing.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_run
+from medn.choosing.leaderboard import Leaderboard, load_leaderboard
+from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.intervals import Interval
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Array, Table
 from medn.deployed.calibration import at_level, coverage_facts
+from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.deployed import Deployed
-from medn.pipeline.candidates import Candidate, deployed_of, load_candidates
-from medn.pipeline.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_run
-from medn.pipeline.leaderboard import Leaderboard, load_leaderboard
-from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.selecting import CHOSEN_FOLDER
-from medn.pipeline.tables import KindTable
-from medn.pipeline.train import candidates_root
-from medn.report.board import Row, rows_of
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
 from medn.report.history import tuning_history
+from medn.report.leaderboard_rows import Row, rows_of
 from medn.report.staircase import Staircase, staircases
+from medn.runs.folder import RunFolder
+from medn.runs.tables import KindTable
+from medn.training.candidate_store import load_candidates
+from medn.training.train_run import candidates_root
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """At which intervals are tried."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from medn.pipeline.candidates import Candidate, candidate_folder
-from medn.pipeline.training import ALL_KINDS
-from medn.pipeline.tuning import STUDY
+from medn.deployed.candidate import Candidate
+from medn.training.candidate_store import candidate_folder
+from medn.training.train_regressor import ALL_KINDS
+from medn.training.tuning import STUDY
 
 
 def tuning_history(root: Path, candidate: Candidate) -> tuple[float, ...]:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medn.capture.values import CapturedModel
+from medn.capture.captured_model import CapturedModel
+from medn.choosing.bundling import made_bundle
+from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.core.units import latency_words, percent
-from medn.model.placement import HOT, Placement
+from medn.model.composition import HOT, Placement
+from medn.model.description import sentences
 from medn.model.prediction import ModelPrediction
-from medn.model.words import sentences
-from medn.pipeline.bundling import made_bundle
-from medn.pipeline.candidates import load_candidates
-from medn.pipeline.selecting import CHOSEN_FOLDER
 from medn.predictor.predictor import Predictor
 from medn.report.drawing import Picture
 from medn.report.tables import Cell, Column, Line, PageTable, cell
+from medn.training.candidate_store import load_candidates
 
 
 @dataclass(frozen=True, eq=False)

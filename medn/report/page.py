@@ -16,8 +16,8 @@ from medn.report.content import Content, KindContent
 from medn.report.drawing import Picture, dumbbells
 from medn.report.models import ModelPart, models_table
 from medn.report.pictures import kind_pictures
+from medn.report.summary_text import advice, summary, verdict
 from medn.report.tables import Cell, Column, Line, PageTable, cell, leaderboard_table, number, schemes_table
-from medn.report.words import advice, summary, verdict
 
 NEEDED = ("jinja2", "matplotlib", "optuna")
 

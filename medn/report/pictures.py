@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from medn.core.units import bytes_words, latency_words, number_words, percent
 from medn.layer_generators.kind import LayerKind
-from medn.report.board import Row
 from medn.report.content import KindContent
 from medn.report.drawing import (
     BLUE,
@@ -27,9 +26,10 @@ from medn.report.drawing import (
     picture,
 )
 from medn.report.effects import HeatMap, binned
+from medn.report.leaderboard_rows import Row
 from medn.report.staircase import Staircase
+from medn.report.summary_text import layer_words
 from medn.report.svg import INK
-from medn.report.words import layer_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

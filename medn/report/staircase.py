@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from medn.core.errors import ConfigError
 from medn.core.table import Array, Table, as_inputs
 from medn.core.values import Condition, Scalar
+from medn.deployed.candidate import Candidate, deployed_of
 from medn.layer_generators.kind import LayerKind
-from medn.pipeline.candidates import Candidate, deployed_of
-from medn.pipeline.inputs import InputChoice, input_columns
-from medn.pipeline.tables import KindTable
+from medn.runs.inputs import InputChoice, input_columns
+from medn.runs.tables import KindTable
 
 STEPS = 256
 MOST = 2

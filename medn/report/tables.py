@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medn.core.units import bytes_words, percent
-from medn.report.board import Row
+from medn.report.leaderboard_rows import Row
 
 
 @dataclass(frozen=True)

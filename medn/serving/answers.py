@@ -11,8 +11,8 @@ from typing import Any
 import medn
 from medn.core.errors import UsageError, unknown
 from medn.core.ranges import Range
-from medn.predictor.estimator import Estimator
-from medn.predictor.prediction import Predictions
+from medn.estimator.estimator import Estimator
+from medn.estimator.prediction import Predictions
 from medn.predictor.predictor import Predictor
 
 Json = dict[str, Any]

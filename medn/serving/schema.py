@@ -7,8 +7,8 @@ from typing import Any
 
 from medn import __version__
 from medn.core.values import Scalar
+from medn.estimator.query import Question
 from medn.layer_generators.kind import Parameter
-from medn.predictor.question import Question
 from medn.serving.answers import Answers
 
 Json = dict[str, Any]

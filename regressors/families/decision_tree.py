@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from medn.core.table import Table
+from medn.regressors.fitted import Learned
 from medn.regressors.forests import from_trees
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 if TYPE_CHECKING:

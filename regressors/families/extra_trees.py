@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.table import Table
+from medn.regressors.fitted import Learned
 from medn.regressors.forests import SETTINGS, grow_forest, suggest_forest
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 if TYPE_CHECKING:

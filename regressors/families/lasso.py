@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from medn.core.table import Table
-from medn.regressors.learned import Learned, thinned
+from medn.regressors.fitted import Learned, thinned
 from medn.regressors.polynomials import fit_polynomial
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 

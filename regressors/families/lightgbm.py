@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from medn.core.table import Array, Table
+from medn.regressors.fitted import Learned, Progress
 from medn.regressors.forms.trees import Tree, Trees, tree
-from medn.regressors.learned import Learned, Progress
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.table import Table
 from medn.regressors.families.lightgbm import LightGBM
-from medn.regressors.learned import Learned
+from medn.regressors.fitted import Learned
 from medn.regressors.on_roofline import fit_on_roofline
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from medn.core.table import Table
+from medn.regressors.fitted import Learned
 from medn.regressors.forms.affine import Affine
 from medn.regressors.forms.roofline import Columns
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 

@@ -6,8 +6,8 @@ import math
 
 from medn.core.metrics import best_constant
 from medn.core.table import Table
+from medn.regressors.fitted import Learned
 from medn.regressors.forms.constant import Constant
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
+from medn.regressors.fitted import Learned, thinned
 from medn.regressors.forms.nearest import Nearest
-from medn.regressors.learned import Learned, thinned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from medn.core.metrics import relative_errors
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
+from medn.regressors.fitted import Learned, limited_threads, thinned
 from medn.regressors.forms.roofline import WORK, Columns, Law, Roofline, Seen, see
-from medn.regressors.learned import Learned, limited_threads, thinned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 ROWS = 4000

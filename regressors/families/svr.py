@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
+from medn.regressors.fitted import Learned, thinned
 from medn.regressors.forms.kernel import Kernel
-from medn.regressors.learned import Learned, thinned
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import medn
 from medn.bundle.archive import BadBundle, read_archive, write_archive
 from medn.bundle.bundle import Bundle, read_bundle, write_bundle
+from medn.choosing.bundling import bundle_run
 from medn.core.errors import MednError, UsageError
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.candidates import deployed_of
+from medn.deployed.candidate import deployed_of
 
 Change = Callable[[dict[str, Any], dict[str, bytes]], None]
 ASKED = {"in_features": 64, "out_features": 64, "batch_size": 8}

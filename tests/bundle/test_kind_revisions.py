@@ -12,14 +12,14 @@ import torch
 
 from medn.bundle.archive import BadBundle, read_archive, write_archive
 from medn.bundle.bundle import read_bundle
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
+from medn.choosing.bundling import bundle_run
 from medn.core.errors import UsageError
 from medn.core.values import Condition, Layer, Point, Samples, Visit, freeze
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.run_folder import RunFolder
-from medn.pipeline.tables import kind_table, read_source
 from medn.predictor.predictor import load
+from medn.runs.folder import RunFolder
+from medn.runs.tables import kind_table, read_source
 
 KIND = layer_kinds["attention"]
 SHAPE = {"heads": 4, "head_size": 32, "query_length": 64, "key_length": 64, "causal": True}
@@ -55,7 +55,7 @@ def older_path(made_up_bundle: ModuleType, tmp_path: Path, monkeypatch: pytest.M
     """A bundle as it was written before: learned from the costs of then, and without a revision."""
     run = write_attention_run(tmp_path / "older", with_groups=False)
     with monkeypatch.context() as patch:
-        patch.setattr("medn.pipeline.tables.layer_kinds", {"attention": KIND.as_of(1)})
+        patch.setattr("medn.runs.tables.layer_kinds", {"attention": KIND.as_of(1)})
         path = bundle_run(run, made_up_bundle.made_up_candidates(run, "affine", ("attention",)))
     manifest, parts = read_archive(path)
     for entry in manifest["entries"]:

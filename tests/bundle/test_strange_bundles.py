@@ -184,9 +184,9 @@ def test_arrays_that_do_not_fit_are_refused_while_reading(what: str, forged: For
 @pytest.fixture(scope="module")
 def roofline_bundle(made_up_bundle: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With the roofline of a training beside the form."""
-    from medn.pipeline.bundling import bundle_run
-    from medn.pipeline.candidates import load_candidates
-    from medn.pipeline.train import best_candidates, train_run
+    from medn.choosing.bundling import bundle_run
+    from medn.training.candidate_store import load_candidates
+    from medn.training.train_run import best_candidates, train_run
 
     run_folder: Path = made_up_bundle.write_run(tmp_path_factory.mktemp("roofline") / "run")
     train_run(run_folder, seconds=4.0, families=["roofline"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from medn.capture.capturing import capture
-from medn.capture.values import load_captured
+from medn.capture.capture import capture
+from medn.capture.captured_model import load_captured
 from medn.core.errors import UsageError
 
 
@@ -34,7 +34,7 @@ def test_saving_and_loading_changes_nothing(saved: Path) -> None:
 
 def test_loading_needs_neither_torch_nor_onnx(saved: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from medn.capture.values import load_captured; "
+        "import sys; from pathlib import Path; from medn.capture.captured_model import load_captured; "
         f"model = load_captured(Path({str(saved)!r})); assert model.unknown_operators and model.edges; "
         "assert not {'torch', 'onnx'} & set(sys.modules)"
     )

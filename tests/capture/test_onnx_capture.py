@@ -12,8 +12,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
 from medn.devices.onnx_export import export_onnx
 

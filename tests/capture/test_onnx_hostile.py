@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from experiments.fuzz.onnx_models import attempt
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
 from medn.core.errors import UsageError
 
 Change = Callable[[onnx.ModelProto], Any]

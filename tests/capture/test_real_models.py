@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from experiments.real_models import IMAGE_MODELS, image_model, language_model
-from medn.capture.capturing import capture
-from medn.model.sources import declare_vision_operators
+from medn.capture.capture import capture
+from medn.model.model_sources import declare_vision_operators
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs the extra 'models'")
 needs_transformers = pytest.mark.skipif(

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from medn.capture.capturing import capture
-from medn.capture.unknown import stand_in
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
+from medn.capture.unknown_operator import stand_in
 from medn.core.errors import UsageError
 
 

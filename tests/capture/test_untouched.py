@@ -20,7 +20,7 @@ from torch import nn
 
 from experiments.imprint import changes_by_capture, differences, imprint, random_imprint
 from experiments.real_models import SMALL, image_model, language_model
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
 from medn.core.errors import MednError, UsageError
 from tests.capture import hostile
 

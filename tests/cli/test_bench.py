@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medn.benches import predicting as bench_predict_file
+from medn.benches.measuring import timed_share
+from medn.benches.predicting import bench_predict
 from medn.cli.main import run
+from medn.core.call_time import call_seconds
 from medn.core.values import Samples, Visit
-from medn.pipeline import bench_predict as bench_predict_file
-from medn.pipeline.bench import timed_share
-from medn.pipeline.bench_predict import bench_predict
-from medn.pipeline.timing import call_seconds
 
 
 def visit(wall_s: float, samples: int, calls: int, elapsed_s: float) -> Visit:

@@ -170,7 +170,7 @@ def test_exported_tables_are_trained_from_alone(shipped: Path, tmp_path: Path) -
 
 
 def test_rows_of_one_layer_stay_on_one_side_of_a_split(tmp_path: Path) -> None:
-    from medn.pipeline.tables import kind_table, read_source
+    from medn.runs.tables import kind_table, read_source
 
     imported(tmp_path, "--layer", "heads")
     groups = kind_table(read_source(tmp_path / "run"), "my_op").table.groups
@@ -178,7 +178,7 @@ def test_rows_of_one_layer_stay_on_one_side_of_a_split(tmp_path: Path) -> None:
 
 
 def test_an_extra_of_a_shipped_kind_can_be_part_of_its_layers(tmp_path: Path) -> None:
-    from medn.pipeline.tables import kind_table, read_source
+    from medn.runs.tables import kind_table, read_source
 
     (tmp_path / "table.csv").write_text(
         "n,m,window,ms\n" + "".join(f"16,{m},{w},1\n" for m in (8, 9) for w in (1, 2, 3))
@@ -238,7 +238,7 @@ def test_a_name_that_means_something_else_is_renamed(tmp_path: Path) -> None:
 
 
 def test_a_second_table_of_the_kind_joins_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from medn.pipeline.tables import read_source
+    from medn.runs.tables import read_source
 
     assert imported(tmp_path) == 0
     more = table_text(40).replace(",7,,", ",7.5,,")
@@ -258,7 +258,7 @@ def test_another_meaning_of_the_same_name_in_one_run_is_one_sentence(
 
 def test_two_runs_may_mean_different_things_by_one_name(tmp_path: Path) -> None:
     from medn.layer_generators.kind import layer_kinds
-    from medn.pipeline.tables import read_source
+    from medn.runs.tables import read_source
 
     for name, text in (("one", "a,took_us\n1,1\n"), ("two", "b,took_us\n1,1\n")):
         (tmp_path / name).mkdir()
@@ -329,7 +329,7 @@ def test_a_declared_kind_is_benched(shipped: Path) -> None:
 
 
 def test_the_work_may_be_products_of_columns(tmp_path: Path) -> None:
-    from medn.pipeline.tables import kind_table, read_source
+    from medn.runs.tables import kind_table, read_source
 
     options = ["--drop", "work,moved", "--work", "2*heads*tokens*batch_size", "--bytes", "4*heads + 8*tokens"]
     assert imported(tmp_path, *options) == 0

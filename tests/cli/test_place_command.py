@@ -16,8 +16,8 @@ from medn.cli.main import run as medn
 from medn.core.errors import UsageError
 from medn.core.values import Samples
 from medn.devices.backend import backends
-from medn.model import measuring
-from medn.model.placement import load_placement
+from medn.model import measured_models as measuring
+from medn.model.composition import load_placement
 
 Capture = pytest.CaptureFixture[str]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
 from medn.cli.main import run as medn
 
 Capture = pytest.CaptureFixture[str]

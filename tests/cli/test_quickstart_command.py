@@ -10,7 +10,7 @@ import pytest
 import medn
 from medn.cli.main import run as run_command
 from medn.layer_generators.plan import plan_points
-from medn.pipeline.quickstart import FAMILIES, quick_config
+from medn.quickstart.quickstart import FAMILIES, quick_config
 from medn.regressors.regressor import regressors
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from medn.choosing.select_run import select_run
 from medn.cli.main import run as medn
-from medn.pipeline.selecting import select_run
-from medn.pipeline.train import train_run
 from medn.selection.budget import Budget
+from medn.training.train_run import train_run
 
 WriteRun = Callable[..., Path]
 

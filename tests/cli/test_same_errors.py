@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import medn
+from medn.choosing.evaluation import evaluate_run
 from medn.cli.main import run as run_command
 from medn.core.metrics import relative_errors
-from medn.pipeline.evaluation import evaluate_run
 
 WriteRun = Callable[..., Path]
 ERRORS = ("mape", "median", "p90", "within_5", "within_10", "r2", "spearman")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from medn.choosing.leaderboard import COLUMNS
 from medn.cli.main import run as medn
-from medn.pipeline.leaderboard import COLUMNS
 
 
 @pytest.fixture(scope="module")

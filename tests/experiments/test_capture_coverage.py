@@ -12,7 +12,7 @@ import torch
 
 from experiments import capture_coverage
 from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
 from medn.core.errors import UsageError
 
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from experiments.integrations import choose_precision
+from medn.choosing.bundling import bundle_run
 from medn.core.errors import UsageError
 from medn.core.table import Table
 from medn.core.values import Condition, Point, Samples, Visit
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.run_folder import RunFolder
 from medn.regressors.form import Form
 from medn.regressors.forms.affine import Affine
+from medn.runs.folder import RunFolder
 
 # Not imported to find out: importing openvino first and without its backend would send a report to its maker.
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nncf") is None, reason="nncf is not installed")

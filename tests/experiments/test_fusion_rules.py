@@ -11,8 +11,8 @@ import torch
 
 from experiments import fusion_rules
 from medn.core.errors import UsageError
-from medn.fusion import rulebook
-from medn.fusion.rulebook import Count, FusionRules, rules_for, usual, write_rules
+from medn.fusion import rules_file as rulebook
+from medn.fusion.rules_file import Count, FusionRules, rules_for, usual, write_rules
 
 CONV_RELU = Count(("conv2d", "activation relu"), 3, 1)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import medn
-from medn.capture.capturing import capture
+from medn.capture.capture import capture
 from medn.predictor.predictor import Predictor
 
 torch = pytest.importorskip("torch")

@@ -13,7 +13,7 @@ import pytest
 from experiments import public_layers
 from experiments.public.prepare import tensorflow_padding
 from experiments.public.tables import MAPPINGS, TABLES, Task, find_table, tasks_of
-from medn.pipeline.import_mapping import load_mapping
+from medn.importing.mapping import load_mapping
 
 DEVICES = {
     "neusight": ("NVIDIA A100-PCIE-40GB", "Tesla P100-PCIE-16GB", "Tesla P4", "Tesla T4", "Tesla V100-PCIE-32GB"),

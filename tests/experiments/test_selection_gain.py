@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments import selection_gain
-from medn.pipeline.selecting import select_run
+from medn.choosing.select_run import select_run
 from medn.selection.budget import Budget
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from experiments.tail_latency import main, run
+from medn.choosing.bundling import bundle_run
+from medn.choosing.select_run import select_run
 from medn.core.errors import NothingMeasured
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.selecting import select_run
-from medn.pipeline.train import train_run
 from medn.selection.budget import Budget
+from medn.training.train_run import train_run
 
 
 def trained(folder: Path) -> Path:

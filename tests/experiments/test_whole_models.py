@@ -12,8 +12,8 @@ import pytest
 from experiments import measured_models, whole_models
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.core.errors import UsageError
-from medn.model import measuring
-from medn.model.placement import load_placement
+from medn.model import measured_models as measuring
+from medn.model.composition import load_placement
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 TEACHING = ("mobilenetv3_large_100", "ghostnet_100", "resnet18", "convnext_atto")

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 import medn
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
 from medn.exporting.halp import halp_grid, write_halp
 from medn.exporting.haq import haq_table, narrowest, write_haq
-from medn.exporting.listed import listed_model
+from medn.exporting.layer_list import listed_model
 from medn.exporting.once_for_all import (
     Block,
     mobilenet_v3_blocks,

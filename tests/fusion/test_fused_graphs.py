@@ -13,7 +13,7 @@ from medn.devices.backend import backends
 from medn.devices.onnx_export import export_onnx
 from medn.fusion.applying import fuse, fused_members
 from medn.fusion.counting import Groups, agreement, count_chains, count_folded
-from medn.fusion.rulebook import Count, rules_for
+from medn.fusion.rules_file import Count, rules_for
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 

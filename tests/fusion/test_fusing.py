@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel, load_captured
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel, load_captured
 from medn.devices.onnx_export import export_onnx
 from medn.fusion.applying import fuse
-from medn.fusion.rulebook import Count, FusionRules, rules_for
+from medn.fusion.rules_file import Count, FusionRules, rules_for
 
 IMAGE = torch.zeros(1, 8, 16, 16)
 RELU, ADD, CONV = "activation relu", "elementwise add none", "conv2d"

@@ -9,7 +9,7 @@ from medn.devices.backend import Unsupported
 from medn.devices.onnx_export import export_onnx
 from medn.fusion.counting import Groups
 from medn.fusion.mnn_graph import read_fused
-from medn.fusion.rulebook import rules_for
+from medn.fusion.rules_file import rules_for
 
 pytest.importorskip("MNN")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medn.core.sheet import SHEET_NUMBERS, sheet_mistakes
+from medn.core.data_sheet import SHEET_NUMBERS, sheet_mistakes
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.hardware import hardware_features, hardware_remainders
 from medn.layer_generators.kind import Product, layer_kinds

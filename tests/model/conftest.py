@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import medn
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.predictor.predictor import Predictor
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedLayer, CapturedModel, Port
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedLayer, CapturedModel, Port
 from medn.core.errors import UsageError
+from medn.model.description import sentences
 from medn.model.prediction import ModelPrediction, combined
-from medn.model.prepared import PreparedModel, predict_model
+from medn.model.prepared_model import PreparedModel, predict_model
 from medn.model.schedule import peak_activation_bytes
-from medn.model.words import sentences
 from medn.predictor.predictor import Predictor
 
 

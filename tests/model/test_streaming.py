@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from medn.capture.capturing import capture
-from medn.capture.values import CapturedModel
+from medn.capture.capture import capture
+from medn.capture.captured_model import CapturedModel
 from medn.devices.cache import DEFAULT_CACHE_BYTES
-from medn.model.placement import Placement
-from medn.model.prepared import predict_model
-from medn.model.words import sentences
+from medn.model.composition import Placement
+from medn.model.description import sentences
+from medn.model.prepared_model import predict_model
 from medn.predictor.predictor import Predictor
 
 RATE = 1e9

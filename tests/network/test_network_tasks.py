@@ -11,8 +11,8 @@ from medn.core.table import Schema, Table
 from medn.network.tasks import TASKS, task_targets
 from medn.regressors.distillation import taught
 from medn.regressors.encoding import Encoding
+from medn.regressors.fitted import Learned
 from medn.regressors.forms.constant import Constant
-from medn.regressors.learned import Learned
 from medn.regressors.networks import common_columns
 from medn.regressors.regressor import Effort, Fitted
 

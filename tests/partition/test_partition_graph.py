@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medn.capture.values import CapturedLayer, CapturedModel, Port
+from medn.capture.captured_model import CapturedLayer, CapturedModel, Port
 from medn.core.errors import UsageError
 from medn.layer_generators.kind import layer_kinds
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor, graph_of

@@ -9,10 +9,10 @@ import numpy as np
 from made_up_bundle import made_up_candidates
 from made_up_run import PEAK
 
+from medn.choosing.bundling import bundle_run
 from medn.core.values import Condition, Layer, Point, Samples, Visit
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.run_folder import RunFolder
+from medn.runs.folder import RunFolder
 
 KINDS = ("activation", "batch_norm2d", "conv2d", "linear", "max_pool2d")
 LAYERS = 40

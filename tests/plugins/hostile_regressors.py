@@ -14,8 +14,8 @@ import numpy as np
 
 from medn.core.metrics import best_constant
 from medn.core.table import Table
+from medn.regressors.fitted import Learned
 from medn.regressors.forms.constant import Constant
-from medn.regressors.learned import Learned
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
 

@@ -11,20 +11,20 @@ import numpy as np
 from made_up_run import PEAK, write_run
 
 from medn.bundle.bundle import Bundle
+from medn.choosing.bundling import bundle_run
 from medn.core.ranges import learn_range
 from medn.core.splits import split_by_group
 from medn.core.table import Table
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.candidates import Candidate
-from medn.pipeline.inputs import remainders
-from medn.pipeline.judging import Prepared, judged
-from medn.pipeline.tables import kind_table, read_source
+from medn.deployed.candidate import Candidate
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.affine import Affine
 from medn.regressors.forms.network import NetworkForm
 from medn.regressors.forms.trees import Trees, tree
 from medn.regressors.forms.weighted_sum import WeightedSum
+from medn.runs.inputs import remainders
+from medn.runs.tables import kind_table, read_source
+from medn.training.scoring import Prepared, judged
 
 KINDS = ("activation", "linear")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from medn.core.values import Condition, Point, Samples, Visit
 from medn.layer_generators.kind import layer_kinds
-from medn.pipeline.run_folder import RunFolder
+from medn.runs.folder import RunFolder
 
 PEAK = 2e10
 """FLOPs a second of the made-up device."""

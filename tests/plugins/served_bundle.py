@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.candidates import load_candidates
-from medn.pipeline.train import best_candidates, train_run
+from medn.choosing.bundling import bundle_run
+from medn.training.candidate_store import load_candidates
+from medn.training.train_run import best_candidates, train_run
 
 JSON = {"content-type": "application/json"}
 

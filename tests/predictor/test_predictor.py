@@ -18,9 +18,9 @@ import medn
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.core.errors import UsageError
 from medn.core.table import as_inputs
+from medn.estimator import layer_predictor as module
+from medn.estimator.prediction import Prediction
 from medn.layer_generators.features import analytic_columns
-from medn.predictor import predictor as module
-from medn.predictor.prediction import Prediction
 from medn.predictor.predictor import Predictor
 
 LINEAR = {"in_features": 100, "out_features": 200, "batch_size": 8}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from medn.pipeline.selecting import select_run
-from medn.pipeline.train import train_run
+from medn.choosing.select_run import select_run
 from medn.report.content import Content, gather
 from medn.report.page import report_page
 from medn.selection.budget import Budget
+from medn.training.train_run import train_run
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 

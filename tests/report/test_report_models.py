@@ -14,13 +14,13 @@ import pytest
 import torch
 
 import medn
-from medn.capture.capturing import capture
-from medn.capture.values import load_captured
+from medn.capture.capture import capture
+from medn.capture.captured_model import load_captured
+from medn.choosing.bundling import bundle_run
+from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.cli.main import run as command
-from medn.pipeline.bundling import bundle_run
-from medn.pipeline.candidates import load_candidates
-from medn.pipeline.selecting import CHOSEN_FOLDER
 from medn.report.models import predicted_models
+from medn.training.candidate_store import load_candidates
 
 Capture = pytest.CaptureFixture[str]
 

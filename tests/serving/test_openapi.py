@@ -98,8 +98,8 @@ def test_the_schema_of_a_table_agrees_with_the_server(
 
 
 def test_a_name_that_a_shorthand_sets_is_not_required() -> None:
+    from medn.estimator.query import Question
     from medn.layer_generators.kind import layer_kinds
-    from medn.predictor.question import Question
     from medn.serving.schema import layer_schema
 
     schema = layer_schema(Question(layer_kinds["max_pool2d"], {}), {"type": "string"})

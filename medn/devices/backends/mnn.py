@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medn.core.text import last_line
 from medn.devices.backend import Backend, Runner, Unsupported, backends
-from medn.devices.quiet import captured_prints
+from medn.devices.native_output import captured_prints
 from medn.devices.workload import Workload
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""How fast measuring and predicting are."""

@@ -1,0 +1,88 @@
+"""Ensembles of the candidates of one kind, each a candidate itself: one form, one interval, one set of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from medn.choosing.costs import form_key
+from medn.choosing.evaluation import Evaluated, predictions
+from medn.core.values import content_key
+from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.checked import Checked, mixed
+from medn.regressors.form import Form
+from medn.regressors.forms.weighted_sum import WeightedSum
+from medn.selection.ensembles import Weights, ensemble_name, offered
+from medn.training.extrapolation import restored
+from medn.training.scoring import judged
+
+
+def with_ensembles(evaluated: Evaluated) -> Evaluated:
+    """The same place with the ensembles that are worth measuring among its candidates."""
+    ensembles = {
+        ensemble_name(weights): weights
+        for weights in offered(
+            {name: np.log(own["validation"]) for name, own in evaluated.predicted_s.items()},
+            evaluated.prepared.validation.latency_s,
+            {name: candidate.row_us for name, candidate in evaluated.candidates.items()},
+        )
+    }
+    made = {name: ensemble(evaluated, name, weights) for name, weights in ensembles.items()}
+    return replace(
+        evaluated,
+        candidates={**evaluated.candidates, **made},
+        predicted_s={**evaluated.predicted_s, **predictions(made, evaluated.prepared)},
+        ensembles=ensembles,
+    )
+
+
+def ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
+    """The candidate that is the mean of others by their weights."""
+    members = [evaluated.candidates[member] for member in weights]
+    blank = replace(
+        members[0].without_form(),
+        regressor=name,
+        key=content_key([[member.key for member in members], list(weights.values())]),
+        settings={"weights": dict(weights)},
+        trials={},
+        fit_seconds=sum(member.fit_seconds for member in members),
+    )
+    form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
+    roofline = deployed_of(members[0]).roofline
+    return judged(blank, evaluated.prepared, form, roofline, _usual_way(members, weights), _checked(evaluated, weights))
+
+
+def _usual_way(members: Sequence[Candidate], weights: Weights) -> str:
+    """What most of its members do beyond the range, by their weights."""
+    ways: dict[str, float] = {}
+    for member in members:
+        way = deployed_of(member).way
+        ways[way] = ways.get(way, 0.0) + weights[member.regressor]
+    return max(ways, key=lambda way: ways[way])
+
+
+def _checked(evaluated: Evaluated, weights: Weights) -> Checked | None:
+    """What it says of larger rows than its members learned from; None unless all of them were checked."""
+    known = {name: restored(evaluated.candidates[name].checked, evaluated.prepared) for name in weights}
+    checked = {name: found for name, found in known.items() if found}
+    return mixed(checked, weights) if checked.keys() == weights.keys() else None
+
+
+def folded(weights: Mapping[Form, float]) -> WeightedSum:
+    """One sum of forms: sums inside are taken apart, and what several members share is computed once."""
+    shares: dict[str, float] = {}
+    forms: dict[str, Form] = {}
+    for form, weight in weights.items():
+        for inner, own in _terms(form, weight):
+            key = form_key(inner)
+            forms.setdefault(key, inner)
+            shares[key] = shares.get(key, 0.0) + own
+    return WeightedSum(list(forms.values()), list(shares.values()))
+
+
+def _terms(form: Form, weight: float) -> list[tuple[Form, float]]:
+    if not isinstance(form, WeightedSum):
+        return [(form, weight)]
+    return [term for inner, own in zip(form.forms, form.weights, strict=True) for term in _terms(inner, weight * own)]

@@ -1,0 +1,218 @@
+"""The leaderboard of a run: a documented contract, written as JSON and CSV beside the measurements."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from medn.choosing.costs import Costs
+from medn.choosing.evaluation import Evaluated
+from medn.core.atomic import atomic_write
+from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.values import plain
+from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.packing import Json
+from medn.selection.choice import Shares, overall_error, total_cost
+from medn.selection.gain import Bootstrap
+from medn.selection.option import Selection
+from medn.selection.schemes import CHOSEN, Scheme
+
+VERSION = 1
+JSON_FILE = "leaderboard.json"
+CSV_FILE = "leaderboard.csv"
+
+COLUMNS = (
+    *("device", "kind", "candidate", "mape", "median", "p90", "within_5", "within_10", "r2", "spearman"),
+    *("validation_mape", "coverage", "width", "inside_coverage", "inside_width"),
+    *("beyond", "extrapolation_mape", "extrapolation_held_mape", "extrapolation_own_mape", "extrapolation_coverage"),
+    *("noise_median", "noise_mean"),
+    *("us_1", "us_100", "us_10000", "ratio_1", "ratio_100", "ratio_10000", "bytes", "load_ms", "resident_bytes"),
+    *("fit_s", "pareto", "chosen", "note"),
+)
+"""Errors are shares. What is not known is None: a failed candidate has nothing but its note."""
+
+MORE_IS_BETTER = (
+    "within_5",
+    "within_10",
+    "r2",
+    "spearman",
+    "coverage",
+    "inside_coverage",
+    "extrapolation_coverage",
+    "pareto",
+    "chosen",
+)
+
+NO_EXTRAPOLATION = "extrapolation not tried"
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    run: str
+    split: str
+    seed: int
+    budget: Json
+    rows: Sequence[Json]
+    """One per device, kind and candidate, failed ones too."""
+    schemes: Sequence[Json]
+    """Ways to select, side by side; the last one is what was chosen."""
+    front: Sequence[Json]
+    """All selections that none equals or beats, in error and microseconds and again in error and bytes."""
+    gain: Json
+    """What choosing brings over one regressor for everything, on test rows."""
+    fixed_bytes: int = 0
+    """What the bundle has beside what its candidates add to it."""
+
+    def as_json(self) -> Json:
+        return {"version": VERSION, **asdict(self)}
+
+    def write(self, folder: Path) -> None:
+        atomic_write(folder / CSV_FILE, csv_text(self.rows).encode())
+        atomic_write(folder / JSON_FILE, json.dumps(self.as_json(), indent=1).encode())
+
+
+def load_leaderboard(folder: Path) -> Leaderboard:
+    """The leaderboard that `medn select` wrote; one sentence if there is none or it is damaged."""
+    path = folder / JSON_FILE
+    if not folder.is_dir():
+        raise StoreError(f"no run folder {folder}")
+    if not path.is_file():
+        raise StoreError(f"{folder} has no leaderboard yet. Make it with: medn select {folder}")
+    try:
+        written: Json = json.loads(path.read_text(encoding="utf-8"))
+        version = written.pop("version")
+        if version != VERSION:
+            raise StoreError(
+                f"{path} has version {version}, this medn reads version {VERSION}. Write it again: medn select {folder}"
+            )
+        return Leaderboard(**written)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged ({error}). Write it again: medn select {folder}") from None
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as CSV, with the columns of the first."""
+    written = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return written.getvalue()
+
+
+def arranged(
+    rows: Sequence[Json],
+    sort: str = "mape",
+    kinds: Sequence[str] = (),
+    candidates: Sequence[str] = (),
+    pareto: bool = False,
+    chosen: bool = False,
+) -> list[Json]:
+    """The rows asked for, each kind by itself, the best first by a column and last what has no value there."""
+    if sort not in COLUMNS:
+        raise UsageError(unknown("column", sort, COLUMNS))
+    for what, column, names in (("layer kind", "kind", kinds), ("candidate", "candidate", candidates)):
+        known = {row[column] for row in rows}
+        for name in names:
+            if name not in known:
+                raise UsageError(unknown(f"{what} on this leaderboard", name, known))
+    wanted = [
+        row
+        for row in rows
+        if (not kinds or row["kind"] in kinds)
+        and (not candidates or row["candidate"] in candidates)
+        and (not pareto or row["pareto"])
+        and (not chosen or row["chosen"])
+    ]
+
+    def place(row: Json) -> tuple[Any, ...]:
+        value = row.get(sort)  # a leaderboard of an earlier version has fewer columns
+        ranked = -value if sort in MORE_IS_BETTER and value is not None else value
+        return row["device"], row["kind"], value is None, 0 if ranked is None else ranked
+
+    return sorted(wanted, key=place)
+
+
+def candidate_rows(evaluated: Evaluated, costs: Mapping[str, Costs], pareto: set[str], chosen: str) -> list[Json]:
+    """The rows of one place: every candidate and ensemble, then what failed."""
+    rows = []
+    for name, candidate in evaluated.candidates.items():
+        known = {
+            "device": evaluated.device,
+            "kind": evaluated.kind,
+            "candidate": name,
+            **candidate.scores["test"],
+            "validation_mape": candidate.scores["validation"]["mape"],
+            "coverage": candidate.coverage.get("covered"),
+            "width": candidate.coverage.get("mean_width"),
+            "inside_coverage": candidate.coverage.get("inside_covered"),
+            "inside_width": candidate.coverage.get("inside_width"),
+            "beyond": deployed_of(candidate).way,
+            "extrapolation_mape": candidate.extrapolation.get("mape"),
+            "extrapolation_held_mape": candidate.extrapolation.get("held_mape"),
+            "extrapolation_own_mape": candidate.extrapolation.get("own_mape"),
+            "extrapolation_coverage": candidate.extrapolation.get("covered"),
+            "noise_median": candidate.noise and candidate.noise["median"],
+            "noise_mean": candidate.noise and candidate.noise["mean"],
+            **costs[name].as_json(),
+            "fit_s": candidate.fit_seconds,
+            "pareto": name in pareto,
+            "chosen": name == chosen,
+            "note": _note(candidate, evaluated.ensembles.get(name, {})),
+        }
+        rows.append({column: plain(known[column]) for column in COLUMNS})
+    return rows + failed_rows(evaluated.device, evaluated.kind, evaluated.failed)
+
+
+def failed_rows(device: str, kind: str, reasons: Mapping[str, str]) -> list[Json]:
+    """A row with nothing but a note for everything that cannot be chosen."""
+    about: Json = {**dict.fromkeys(COLUMNS), "device": device, "kind": kind, "pareto": False, "chosen": False}
+    return [{**about, "candidate": name, "note": reason} for name, reason in sorted(reasons.items())]
+
+
+def _note(candidate: Candidate, members: Mapping[str, float]) -> str:
+    mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in members.items())
+    return "; ".join(filter(None, [mixture, "" if candidate.extrapolation else NO_EXTRAPOLATION]))
+
+
+def scheme_row(scheme: Scheme, judged: Bootstrap, costs: Mapping[tuple[str, str], Costs], share: Shares) -> Json:
+    """One way to select: overall accuracy and R2 on test rows, time as the mean over places, bytes as the sum."""
+    picked = {place: costs[place, option.name] for place, option in scheme.selection.items()}
+    times = {
+        name: sum(share[place] * getattr(cost, name) for place, cost in picked.items())
+        for name in ("us_1", "us_100", "us_10000")
+    }
+    accuracy, r2 = judged.accuracy_of(scheme.name), judged.r2_of(scheme.name)
+    found: Json = {
+        "name": scheme.name,
+        "accuracy": accuracy.value,
+        "mape": 1 - accuracy.value,
+        "r2": r2.value,
+        **times,
+        "bytes": sum(cost.bytes for cost in picked.values()),
+        "load_ms": sum(cost.load_ms for cost in picked.values()),
+        "accuracy_low": accuracy.low,
+        "accuracy_high": accuracy.high,
+        "gain": judged.accuracy_gain(CHOSEN, scheme.name).as_json(),
+        "r2_gain": judged.r2_gain(CHOSEN, scheme.name).as_json(),
+        "note": scheme.note,
+    }
+    cleaned: Json = plain(found)
+    return cleaned
+
+
+def front_row(resource: str, selection: Selection, share: Shares, test_error: Mapping[tuple[str, str], float]) -> Json:
+    """One selection of the front: what it costs, its error on validation rows, and on test rows beside."""
+    cost = total_cost(selection, share)
+    return {
+        "resource": resource,
+        "validation_mape": overall_error(selection, share),
+        "mape": sum(share[place] * test_error[place, option.name] for place, option in selection.items()),
+        **asdict(cost),
+        "picks": {place: option.name for place, option in selection.items()},
+    }

@@ -1,0 +1,170 @@
+"""What predicts one layer kind on one device: from checked columns to inputs, range, form and interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from medn.bundle.bundle import Entry
+from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
+from medn.core.errors import UsageError
+from medn.core.quantities import from_learned
+from medn.core.ranges import Flags, Range, matches_constants
+from medn.core.table import Array, Schema, as_inputs
+from medn.core.values import Scalar
+from medn.deployed.candidate import deployed_of
+from medn.deployed.deployed import Deployed
+from medn.estimator.columns import Column, Given
+from medn.estimator.compiled_query import Single
+from medn.estimator.gradient import input_slopes
+from medn.estimator.prediction import Prediction
+from medn.estimator.query import Question, Wrong
+from medn.layer_generators.features import analytic_columns
+
+FIXED = ("device", *SHEET_NUMBERS)
+"""Constants that are no columns of a query: they follow from the device that is asked about."""
+
+TOO_LARGE = "this layer is too large: what it computes or moves is beyond the numbers that predictors take"
+
+
+class Estimates(NamedTuple):
+    """What is said about some rows of one kind."""
+
+    latency_s: Array
+    low_s: Array
+    high_s: Array
+    in_range: Flags
+    further: Mapping[str, Array]
+
+
+class Rows(NamedTuple):
+    """Checked rows of one kind, ready to be estimated."""
+
+    columns: Mapping[str, Column]
+    """Parameters, conditions and analytic features."""
+    inputs: Array
+
+
+class Further(NamedTuple):
+    """A quantity beside latency."""
+
+    deployed: Deployed
+    same_range: bool
+    """Whether it learned from the same layers as the latency, so that both take the same inputs."""
+
+
+class Estimator:
+    """Everything that is needed for one kind, made once."""
+
+    def __init__(self, entry: Entry, device: str) -> None:
+        self.device = device
+        self.sheet = entry.latency.sheets.get(device, NO_SHEET)
+        self.deployed = deployed_of(entry.latency)
+        self.kind = entry.layer_kind
+        self.question = Question(self.kind, entry.usual)
+        self.range = self.deployed.range
+        self.level = self.deployed.interval.guaranteed_level
+        self.constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
+        further = {name: deployed_of(found) for name, found in entry.further.items()}
+        self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
+        for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
+            for name in known.schema.numeric:
+                if name in self.question.parameters and self.question.parameters[name].type is str:
+                    raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a text")
+        self.single = self._single()
+
+    def _single(self) -> Single | None:
+        """The fast way for one layer, which further quantities can take that learned from the same inputs."""
+        if not all(quantity.same_range for quantity in self.further.values()):
+            return None
+        further = {name: quantity.deployed.form for name, quantity in self.further.items()}
+        return Single(self.question, self.deployed, self.constants, further, self.sheet)
+
+    def layer(self, parameters: Mapping[str, Any]) -> Prediction:
+        """One layer. Raises `Wrong` where the query is."""
+        found = self.single(parameters) if self.single else None
+        if found is not None:
+            return found
+        opened = self._on_device(self.question.open_one(parameters))
+        estimated = self._row(self.estimate(self._prepared(opened, 1)))
+        if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
+            self.single.learn(parameters, opened)
+        return estimated
+
+    def predict(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Estimates:
+        """Many layers. Raises `Wrong` where the query is."""
+        return self.estimate(self.prepare(given, rows, gaps))
+
+    def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
+        """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
+        return self._prepared(self._on_device(self.question.open(given, rows, gaps)), rows)
+
+    def _on_device(self, opened: Mapping[str, Column]) -> dict[str, Column]:
+        """Every column of a query, and the device, which is an input where several were learned together."""
+        return {**opened, "device": self.device}
+
+    def under(self, prepared: Rows, conditions: Mapping[str, Scalar]) -> Rows:
+        """The same layers under conditions that their work does not depend on, such as the utilization."""
+        schema, inputs = self.range.schema, prepared.inputs.copy()
+        for name, value in conditions.items():
+            mistake = self.question.conditions[name].mistake(value)
+            if mistake:
+                raise Wrong(f"{name}: {mistake}")
+            if name in schema.names:
+                categories = {name: schema.categories[name]} if name in schema.categories else {}
+                inputs[:, schema.index(name)] = as_inputs({name: value}, Schema((name,), categories))[0]
+        return Rows({**prepared.columns, **conditions}, inputs)
+
+    def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
+        """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
+        opened = self._on_device(self.question.open_one(parameters))
+        inputs = self._prepared(opened, 1).inputs
+        if not self.range.in_range(inputs).all():
+            raise Wrong("this layer lies outside what was measured, where no gradient is known")
+        names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free, self.sheet)
+        form = self.deployed.form
+        latency_s = form.predict(inputs)[0]
+        return dict(zip(names, (latency_s * (form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
+
+    def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
+        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet)}
+        return Rows(columns, self._inputs(columns, self.range, rows))
+
+    def estimate(self, prepared: Rows, further: Collection[str] | None = None) -> Estimates:
+        """The latency, and the further quantities that are named; all of them, where none is said."""
+        columns, inputs = prepared
+        rows = len(inputs)
+        latency_s, low_s, high_s, inside = self.deployed.answer(inputs)
+        found = {}
+        for name in self.further if further is None else further:
+            deployed, same_range = self.further[name]
+            own = inputs if same_range else self._inputs(columns, deployed.range, rows)
+            found[name] = deployed.predict(own)
+        told = from_learned(latency_s, found)
+        for name, values in {"latency_s": low_s, "high_s": high_s, **told}.items():
+            good = (values > 0) & (values < np.inf)
+            if not good.all():
+                raise Wrong(f"the bundle predicts no finite {name} above 0 for this layer", int(good.argmin()))
+        matching = inside & matches_constants(columns, self.constants, rows)
+        return Estimates(latency_s, low_s, high_s, matching, told)
+
+    def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
+        missing = [name for name in known.schema.names if name not in columns]
+        if missing:
+            raise Wrong(f"this version of medn does not know what the bundle calls {', '.join(missing)}")
+        try:
+            with np.errstate(over="ignore"):
+                inputs = as_inputs(columns, known.schema)
+        except OverflowError:  # of a single layer, whose whole numbers have any size
+            raise Wrong(TOO_LARGE) from None
+        if not math.isfinite(inputs.sum()):  # finite ones are far too small to add up to an infinite one
+            raise Wrong(TOO_LARGE, int((~np.isfinite(inputs)).any(axis=1).argmax()))
+        return inputs if len(inputs) == rows else np.repeat(inputs, rows, axis=0)
+
+    def _row(self, found: Estimates) -> Prediction:
+        further = {name: values.item() for name, values in found.further.items()}
+        numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
+        return Prediction(*numbers, self.level, found.in_range.item(), **further)

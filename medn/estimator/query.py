@@ -1,0 +1,251 @@
+"""What may be asked about a layer kind: which columns, with which values, and what stands where a query is silent.
+
+Columns are checked all at once; only to say what is wrong, and where, is a row looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import UsageError, unknown_names
+from medn.core.text import shown
+from medn.core.values import Condition, Scalar
+from medn.estimator.columns import Column, Given, plain_value
+from medn.estimator.tracing import Compute, Tape, compiled
+from medn.layer_generators.condition import CONDITIONS
+from medn.layer_generators.kind import LayerKind, Parameter, by_name
+
+MOST_PASSES = 32
+
+
+class Wrong(UsageError):
+    """What is wrong with a query, and in which of its rows."""
+
+    def __init__(self, sentence: str, row: int | None = None) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.row = row
+
+
+class Question:
+    """The columns of one layer kind."""
+
+    def __init__(self, kind: LayerKind, usual: Mapping[str, Scalar]) -> None:
+        self.kind = kind
+        usual = Condition().values | dict(usual)
+        self.conditions = {name: CONDITIONS.get(name) or _declared(name, value) for name, value in usual.items()}
+        for name, parameter in self.conditions.items():
+            mistake = parameter.mistake(usual[name])
+            if mistake:
+                told = shown(usual[name])
+                raise UsageError(f"the bundle says of {kind.name} that {shown(name)} usually is {told}: {mistake}")
+        self.parameters = by_name(*kind.parameters) | self.conditions
+        self.defaults = {each.name: each.default for each in kind.parameters if each.default is not None} | usual
+        self._passes: tuple[Compute, ...] = ()
+        """The ways through the rules that good layers took: each tells which of many layers take it too."""
+        self.names = (*kind.names, *self.conditions)
+
+    def open_one(self, parameters: Mapping[str, Any]) -> dict[str, Column]:
+        """Every value of one layer, checked. Raises `Wrong`."""
+        return self.open({name: _one_value(name, value) for name, value in parameters.items()}, 1)
+
+    def open(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> dict[str, Column]:
+        """Every column of the kind, checked; with `gaps`, a number that is none stands for the default.
+
+        Raises `Wrong`.
+        """
+        strangers = [name for name in given if name not in self.names]
+        if strangers:
+            raise Wrong(unknown_names("column", strangers, self.names))
+        if any(name in self.kind.conveniences for name in given):
+            given = self._without_conveniences(given, rows, gaps)
+        opened: dict[str, Column] = {}
+        for name, values in given.items():
+            for target in self.kind.shorthands.get(name, (name,)):
+                if target in opened:
+                    raise Wrong(f"{name}: already says {target}; give one of the two")
+                column = self._filled(target, values, gaps)
+                if column is not None:
+                    opened[target] = _checked(self.parameters[target], column, name)
+        missing = [name for name in self.parameters if name not in opened and name not in self.defaults]
+        if missing:
+            raise Wrong(f"{', '.join(missing)}: missing")
+        for name, default in self.defaults.items():
+            opened.setdefault(name, default)
+        self._check_rules(opened, rows)
+        return opened
+
+    def _filled(self, name: str, values: Given, gaps: bool) -> Column | None:
+        """The column with defaults in its gaps; None where it is nothing but gaps."""
+        if not isinstance(values, np.ndarray):
+            return None if _is_gap(values, gaps) else values
+        if values.dtype.kind not in ("OUf" if gaps else "OU"):
+            return values
+        if values.dtype.kind == "f":
+            missing = np.isnan(values)
+        elif values.dtype.kind == "U":
+            missing = values == ""
+        else:
+            missing = np.array([_is_gap(value, gaps) for value in values.tolist()])
+        if not missing.any():
+            return values
+        if missing.all():
+            return None
+        if name not in self.defaults:
+            raise Wrong(f"{name}: missing", int(missing.argmax()))
+        filled = values.astype(object) if values.dtype.kind == "U" else values.copy()
+        filled[missing] = self.defaults[name]
+        return filled
+
+    def _without_conveniences(self, given: Mapping[str, Given], rows: int, gaps: bool) -> dict[str, Given]:
+        """Names such as `depthwise` mean something else for every layer, so layers are opened one by one."""
+        own = {name: values for name, values in given.items() if name in self.kind.names}
+        opened = []
+        for row in range(rows if any(isinstance(values, np.ndarray) for values in own.values()) else 1):
+            values = {name: _plain(_at(column, row)) for name, column in own.items()}
+            said = {name: value for name, value in values.items() if not _is_gap(value, gaps)}
+            asked = {name: _fitting(self.kind.meaning(name)[0], value) for name, value in said.items()}
+            found, mistakes = self.kind.resolve(asked)
+            if mistakes:
+                raise Wrong("; ".join(mistakes), row)
+            opened.append(found)
+        columns: dict[str, Given] = dict(opened[0])
+        if any(isinstance(values, np.ndarray) for values in own.values()):
+            columns = {name: np.array([each[name] for each in opened]) for name in columns}
+        return columns | {name: values for name, values in given.items() if name not in own}
+
+    def _check_rules(self, opened: Mapping[str, Column], rows: int) -> None:
+        """Rows whose layers pass the guards that a good layer passed before are good too; others are looked at."""
+        if type(self.kind).rules is LayerKind.rules:
+            return
+        columns = [opened[each.name] for each in self.kind.parameters]
+        if not any(isinstance(column, np.ndarray) for column in columns):
+            rows = 1
+        waiting = np.ones(rows, dtype=np.bool_)
+        for passes in self._passes:
+            waiting &= np.logical_not(passes(*columns))
+        while waiting.any():
+            row = int(waiting.argmax())
+            layer = self.layer_values(opened, row)
+            mistakes = list(self.kind.rules(layer))
+            if mistakes:
+                raise Wrong("; ".join(mistakes), row)
+            waiting[row] = False
+            following = _rules_passed(self.kind, layer) if len(self._passes) < MOST_PASSES else None
+            if following:
+                self._passes += (following,)
+                waiting &= np.logical_not(following(*columns))
+
+    def layer_values(self, opened: Mapping[str, Column], row: int) -> SimpleNamespace:
+        """The parameters of the layer in one row, as its kind takes them."""
+        return SimpleNamespace(
+            **{each.name: _fitting(each, _plain(_at(opened[each.name], row))) for each in self.kind.parameters}
+        )
+
+
+def condition(name: str, value: Any) -> Any:
+    """The value of a condition as it is meant, where it stands by itself. Raises `Wrong`."""
+    return _checked(CONDITIONS[name], _one_value(name, value), name)
+
+
+def _one_value(name: str, value: Any) -> Any:
+    found = plain_value(value)
+    if isinstance(found, np.ndarray):
+        raise Wrong(f"{name}: must be one value (got an array of shape {found.shape})")
+    return found
+
+
+def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
+    """Tells of columns of parameters which rows pass the rules in the way this layer does; None if that is too hard."""
+    tape = Tape()
+    arguments, symbols, tests = [], {}, []
+    for place, parameter in enumerate(kind.parameters):
+        value = getattr(layer, parameter.name)
+        if parameter.type is str:  # texts stand for themselves
+            arguments.append(f"t{place}")
+            tests.append(f"(t{place} == {value!r})")
+            symbols[parameter.name] = value
+        else:
+            symbols[parameter.name] = tape.argument(value)
+            arguments.append(symbols[parameter.name].name)
+    try:
+        if list(kind.rules(SimpleNamespace(**symbols))):
+            return None
+    except (TypeError, ArithmeticError):  # rules that need more than arithmetic
+        return None
+    tests += [f"({name} {'!=' if truth else '=='} 0)" for name, truth in tape.guards]
+    body = tape.body(name for name, _ in tape.guards)
+    return compiled(arguments, [*body, f"return {' & '.join(tests) or True}"])
+
+
+def _declared(name: str, value: Scalar) -> Parameter:
+    """A column that the user declared: of texts, of flags or of numbers, as its usual value is."""
+    sort = next((sort for sort in (str, bool) if isinstance(value, sort)), float)
+    return Parameter(name, "a column that was declared", sort)
+
+
+def _at(column: Given, row: int) -> Any:
+    return column[row] if isinstance(column, np.ndarray) else column
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_gap(value: Any, gaps: bool) -> bool:
+    return (
+        value is None
+        or (isinstance(value, str) and not value)
+        or (gaps and isinstance(value, float) and value != value)
+    )
+
+
+def _fitting(parameter: Parameter, value: Any) -> Any:
+    """Tables hold whole numbers as 3.0 and flags as 0 and 1: the same value as its parameter wants it."""
+    if parameter.type is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if parameter.type is bool and not isinstance(value, bool) and isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    if parameter.type is str and not parameter.choices and isinstance(value, (bool, int, float)):
+        return str(value)
+    return value
+
+
+def _checked(parameter: Parameter, column: Column, name: str) -> Column:
+    """The column as numbers, or as texts, if all of it is allowed."""
+    if not isinstance(column, np.ndarray):
+        value = _fitting(parameter, column)
+        mistake = parameter.mistake(value)
+        if mistake:
+            raise Wrong(f"{name}: {mistake}")
+        return value  # type: ignore[no-any-return]
+    if column.dtype.kind in "biuf" and parameter.type is not str and _all_allowed(parameter, column):
+        return column.astype(np.float64, copy=False)
+    values = column.tolist()
+    if parameter.type is str and set(map(type, values)) == {str} and _texts_allowed(parameter, values):
+        return column
+    fitting = [_fitting(parameter, _plain(value)) for value in values]
+    for row, value in enumerate(fitting):
+        mistake = parameter.mistake(value)
+        if mistake:
+            raise Wrong(f"{name}: {mistake}", row)
+    return np.array(fitting, dtype=object if parameter.type is str else np.float64)
+
+
+def _texts_allowed(parameter: Parameter, values: list[str]) -> bool:
+    return not parameter.choices or set(values) <= set(parameter.choices)
+
+
+def _all_allowed(parameter: Parameter, column: NDArray[Any]) -> bool:
+    """Whether all numbers are allowed, told from the lowest and the highest as far as that goes."""
+    if parameter.type is int and column.dtype.kind == "b":
+        return False
+    if column.dtype.kind == "f" and parameter.type is not float and not (np.rint(column) == column).all():
+        return False
+    ends = (column.min(), column.max())  # a number that is none is both of them
+    return all(parameter.mistake(_fitting(parameter, end.item())) is None for end in ends)

@@ -1,0 +1,1 @@
+"""Measurements made elsewhere, brought into a run."""

@@ -1,0 +1,40 @@
+"""A captured model as a predictor's backend runs it: layers that the backend fuses are one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from medn.capture.captured_model import CapturedLayer, CapturedModel
+from medn.fusion.applying import fuse
+from medn.fusion.rules_file import rules_for
+from medn.layer_generators.fused import ENDINGS, FUSED_KINDS
+from medn.layer_generators.kind import layer_kinds
+
+if TYPE_CHECKING:
+    from medn.estimator.layer_predictor import LayerPredictor
+
+HEAD_KINDS = {fused: head for head, fused in FUSED_KINDS.items()}
+
+
+def as_run(predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> CapturedModel:
+    """With `fused` false every layer stays by itself, as if the backend fused nothing."""
+    rules = rules_for(predictor.bundle.backend(predictor.device))
+    running = fuse(model, rules) if fused and rules is not None else model
+    layers = tuple(_as_known(layer, predictor.kinds) for layer in running.layers)
+    return running if layers == running.layers else replace(running, layers=layers)
+
+
+def _as_known(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:
+    """A group of a kind that was not measured is taken for its head alone: what the head absorbs costs little. A layer
+    that was measured only as the head of groups is one without anything behind it."""
+    layer = captured.layer
+    if layer is None or layer.kind in kinds:
+        return captured
+    other = HEAD_KINDS.get(layer.kind) or FUSED_KINDS.get(layer.kind)
+    if other is None or other not in kinds:
+        return captured
+    endings = [ending.name for ending in ENDINGS]
+    own = {name: value for name, value in layer.values.items() if name not in endings}
+    return replace(captured, layer=layer_kinds[other].layer(**own))

@@ -1,0 +1,138 @@
+"""Whole models timed on a backend, in turns, as a sweep visits layers: what a placement is learned from."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from medn.core.errors import DeviceUnavailable, MednError, UsageError
+from medn.core.values import Condition, Layer
+from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.measuring import VisitOptions, process_resources, take_samples
+from medn.devices.workload import Workload, output_error
+
+if TYPE_CHECKING:
+    import torch
+
+ROUNDS = 5
+VISIT_S = 0.6
+LARGEST_ERROR = 1e-2
+"""How far outputs may be from those of torch, relative to the largest."""
+
+Timeable = tuple["torch.nn.Module", tuple["torch.Tensor", ...]]
+"""A module that takes tensors and gives one, and tensors to call it with."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    visits: tuple[float, ...]
+    """The shortest run of each round, in seconds."""
+
+    @property
+    def seconds(self) -> float:
+        """The lowest, as for layers of an idle machine: whatever disturbs only ever adds."""
+        return min(self.visits)
+
+    @property
+    def spread(self) -> float:
+        """How much longer the rounds took in the middle, relative to the seconds."""
+        return statistics.median(self.visits) / self.seconds - 1
+
+
+def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
+    """A model that takes and gives whatever it likes, as one that takes tensors and gives its first one.
+
+    Inputs without data are filled with random numbers, whole numbers with 0.
+    """
+    import torch
+
+    from medn.capture.example_inputs import arguments
+
+    positional, named = arguments(example_inputs)
+    tensors, names = (*positional, *named.values()), list(named)
+    if not all(isinstance(each, torch.Tensor) for each in tensors):
+        raise UsageError("to be timed a model must be called with tensors alone")
+    if any(each.is_meta for each in (*model.parameters(), *model.buffers())):
+        raise UsageError("to be timed a model needs weights with data")
+
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = model
+
+        def forward(self, *given: torch.Tensor) -> torch.Tensor:
+            split = len(given) - len(names)
+            output = self.network(*given[:split], **dict(zip(names, given[split:], strict=True)))
+            first: torch.Tensor = output if isinstance(output, torch.Tensor) else output[0]
+            return first
+
+    def filled(tensor: torch.Tensor) -> torch.Tensor:
+        fill = torch.randn if tensor.is_floating_point() else torch.zeros
+        return fill(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor
+
+    return Plain().eval().requires_grad_(False), tuple(map(filled, tensors))
+
+
+def batched(made: Timeable, batch_size: int) -> Timeable:
+    """The same model with its inputs repeated; what has no axes stays as it is."""
+    module, tensors = made
+    given = next((len(each) for each in tensors if each.ndim), 1)
+    if batch_size % given:
+        raise UsageError(f"batch size {batch_size}: must be a multiple of that of the example inputs, {given}")
+    times = batch_size // given
+    return module, tuple(each.repeat(times, *[1] * (each.ndim - 1)) if each.ndim else each for each in tensors)
+
+
+def usable_backend(name: str) -> Backend:
+    """The backend of this name, which can be used here; told before anything slow is done for it."""
+    backend = backends[name]
+    if reason := backend.missing():
+        raise DeviceUnavailable(reason)
+    return backend
+
+
+def measure_models(
+    backend: Backend,
+    models: Mapping[str, Callable[[], Timeable]],
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda text: None,
+    processor_time: bool = False,
+) -> dict[str, Measured]:
+    """All models in turns, several rounds of them. Each is made when its turn to be prepared comes.
+
+    On a machine that others keep busy every long run is pre-empted. The processor time of one thread has none of that
+    waiting, so it may count where it is less: only for backends that compute in the thread that calls them.
+    """
+    backend.configure(threads)
+    runners: dict[str, Runner] = {}
+    for name, make in models.items():
+        tell(f"{backend.name}: preparing {name}")
+        workload = Workload(Layer(name, ()), Condition(threads=threads), *make(), None)
+        runners[name] = _prepared(name, workload, backend)
+    visits: dict[str, list[float]] = {name: [] for name in runners}
+    for place in range(ROUNDS):
+        tell(f"{backend.name}: round {place + 1} of {ROUNDS}")
+        for name, runner in runners.items():
+            with runner.context():
+                found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
+            seconds = np.minimum(found.wall_s, found.cpu_s) if processor_time else found.wall_s
+            visits[name].append(float(seconds.min()))
+    return {name: Measured(tuple(each)) for name, each in visits.items()}
+
+
+def _prepared(name: str, workload: Workload, backend: Backend) -> Runner:
+    """Ready to be timed, and computing what torch does."""
+    try:
+        runner = backend.prepare(workload)
+    except Unsupported as error:
+        raise MednError(f"{name}: {error}") from None
+    with runner.context():
+        runner.run()
+    off = output_error(runner.outputs(), workload.expected())
+    if off > LARGEST_ERROR:
+        raise MednError(f"{name}: {backend.name} computes something else than torch (off by {off:.2g})")
+    return runner

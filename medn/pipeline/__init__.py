@@ -1,1 +1,0 @@
-"""The stages of a run, one file each: sweep, import, export, summary."""

@@ -1,0 +1,1 @@
+"""The whole flow on this machine in two minutes."""

@@ -1,0 +1,21 @@
+"""Which rows of a leaderboard a report shows where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from medn.choosing.leaderboard import Leaderboard
+
+Row = Mapping[str, Any]
+
+
+def chosen_rows(board: Leaderboard) -> list[Row]:
+    """One row for each device and kind that something was chosen for."""
+    return [row for row in board.rows if row["chosen"]]
+
+
+def rows_of(board: Leaderboard, device: str, kind: str) -> tuple[Row, ...]:
+    """The candidates of one kind that could be judged, the smallest error first."""
+    found = [row for row in board.rows if (row["device"], row["kind"]) == (device, kind) and row["mape"] is not None]
+    return tuple(sorted(found, key=lambda row: float(row["mape"])))

@@ -1,0 +1,295 @@
+"""From a run or its Parquet files to the table of one layer kind that regressors learn from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
+from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.quantities import FURTHER
+from medn.core.registry import brought_along
+from medn.core.data_sheet import Sheets
+from medn.core.statistic import NoiseFloor, choose_target
+from medn.core.store import JOURNAL_NAME
+from medn.core.table import Schema, Table, as_inputs
+from medn.core.text import first_line
+from medn.core.values import Layer, Scalar, canonical_json, freeze
+from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.runs.imported_kinds import IMPORTED_NOTE, ImportedKinds
+from medn.runs.inputs import InputChoice, input_columns, shared_sheets
+from medn.runs.folder import RunFolder
+from medn.runs.summary import UNSTABLE_ABOVE
+
+SHEETS_NOTE = "sheets"
+"""What the data sheets of a run's devices are kept under."""
+
+TEST_PART = "test"
+"""How the manifest of imported rows says that they are for test only."""
+
+MOST_GAPS = 0.1
+"""A column with gaps in a larger share of the rows is no input; with fewer gaps, those rows are left out."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Measured rows by kind, and what the run says about them."""
+
+    rows: Mapping[str, Sequence[Row]]
+    choice: InputChoice = field(default_factory=InputChoice)
+    probes: tuple[str, ...] = ()
+    unstable_above: float = UNSTABLE_ABOVE
+    target: Mapping[str, Any] = field(default_factory=dict)
+    imported: ImportedKinds = field(default_factory=ImportedKinds)
+    """What imported tables say of the kinds."""
+    sheets: Sheets = field(default_factory=dict)
+    """The data sheets of devices, as far as they are known."""
+    test_environments: frozenset[str] = frozenset()
+    """Where rows are from that are for test only."""
+
+    def layer_kind(self, name: str) -> LayerKind:
+        if name not in self.imported.declared and name not in layer_kinds:
+            raise StoreError(brought_along("layer kind", name))
+        return self.imported.declared.get(name) or layer_kinds[name]
+
+    @property
+    def devices(self) -> list[str]:
+        return sorted({str(row["device"]) for rows in self.rows.values() for row in rows})
+
+
+@dataclass(frozen=True, eq=False)
+class KindTable:
+    """The table of one kind, and what became of everything that is not in it."""
+
+    layer_kind: LayerKind
+    table: Table
+    choice: InputChoice
+    constants: Mapping[str, Scalar]
+    """Columns that never varied, with their value: no inputs, but a query with another value lies outside."""
+    left_out: Mapping[str, int]
+    """How many points are missing here, by reason."""
+    gaps: tuple[str, ...]
+    """Columns that are no inputs because many points have no value there."""
+    unstable: int
+    """Points whose visits repeat badly; they are in the table unless `left_out` has them."""
+    noise: NoiseFloor | None
+    output_error: float | None
+    """The largest difference to torch's outputs among the points of the table; None where nothing was compared."""
+    devices: tuple[str, ...] = ()
+    sheets: Sheets = field(default_factory=dict)
+    """What the inputs that follow from data sheets were made with, by device."""
+    is_test: NDArray[np.bool_] | None = None
+    """The rows that are for test only; None where the data says nothing about it."""
+
+    @property
+    def kind(self) -> str:
+        return self.layer_kind.name
+
+    @cached_property
+    def key(self) -> str:
+        """Changes with anything a regressor could notice."""
+        hashed = hashlib.sha256(canonical_json([self.table.schema.names, dict(self.table.schema.categories)]).encode())
+        for array in (self.table.inputs, self.table.latency_s, *self.table.targets.values()):
+            hashed.update(np.ascontiguousarray(array).tobytes())
+        hashed.update("".join(self.table.groups).encode())
+        if self.is_test is not None:
+            hashed.update(self.is_test.tobytes())
+        return hashed.hexdigest()[:20]
+
+
+def read_source(path: Path) -> Source:
+    """The rows of a run folder, of a Parquet file, or of a folder of Parquet files."""
+    if (path / JOURNAL_NAME).is_file():
+        return _read_run(RunFolder(path))
+    files = sorted(path.glob("*.parquet")) or sorted((path / "dataset").glob("*.parquet"))
+    if path.suffix == ".parquet" and path.is_file():
+        files = [path]
+    if files:
+        return _read_parquet(files)
+    if not path.exists():
+        near = [other.name for other in path.parent.glob("*/") if (other / JOURNAL_NAME).is_file()]
+        raise StoreError(unknown("run", path.name, near) + f" (in {path.parent}). Make one with: medn sweep CONFIG")
+    raise NothingMeasured(f"{path} holds no measurements yet. Make them with: medn sweep CONFIG")
+
+
+def imported_kinds(path: Path) -> ImportedKinds:
+    """What imported tables say of the kinds of a run, or of its Parquet files."""
+    if (path / JOURNAL_NAME).is_file():
+        with RunFolder(path).store(must_exist=True) as store:
+            return ImportedKinds.of(store.environments())
+    return read_source(path).imported
+
+
+def _read_run(folder: RunFolder) -> Source:
+    with folder.store(must_exist=True) as store:
+        measurements = list(store.measurements())
+        config = store.read_note("config") or {}
+        environments = store.environments()
+        sheets = store.read_note(SHEETS_NOTE) or {}
+    if not measurements:
+        raise NothingMeasured(f"{folder.path} holds no measurements yet. Make them with: medn sweep CONFIG")
+    target, _ = choose_target(measurements)
+    rows: dict[str, list[Row]] = {}
+    for measurement in measurements:
+        rows.setdefault(measurement.point.layer.kind, []).append(dataset_row(measurement, target))
+    probes = sorted({name for each in measurements for visit in each.visits for name in visit.probes})
+    return Source(
+        _completed(rows),
+        InputChoice.from_config(config),
+        tuple(probes),
+        float(config.get("unstable_above", UNSTABLE_ABOVE)),
+        target.definition,
+        ImportedKinds.of(environments),
+        sheets,
+        frozenset(key for key, manifest in environments.items() if manifest.get("part") == TEST_PART),
+    )
+
+
+def _read_parquet(files: Sequence[Path]) -> Source:
+    """Probes are not told from other columns in a Parquet file, so they are raw columns here."""
+    import pyarrow
+    import pyarrow.parquet
+
+    rows: dict[str, list[Row]] = {}
+    target: dict[str, Any] = {}
+    told: dict[str, Any] = {}
+    for file in files:
+        try:
+            table = pyarrow.parquet.read_table(file)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise UsageError(f"{file} cannot be read as a table: {first_line(error)}") from None
+        notes = table.schema.metadata or {}
+        if b"medn.kind" in notes:  # such as the file of all samples has not
+            rows[notes[b"medn.kind"].decode()] = table.to_pylist()
+            target = json.loads(notes[b"medn.target"])
+            told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
+    if not rows:
+        raise UsageError(f"{files[0]} was not written by medn export: it does not say which layer kind it holds")
+    return Source(_completed(rows), target=target, imported=ImportedKinds.of(told))
+
+
+def _completed(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """With the parameters that layers leave unsaid."""
+    for name in (name for name in rows if name in layer_kinds):
+        unsaid = layer_kinds[name].complete({})
+        for row in rows[name] if unsaid else ():
+            row |= {parameter: value for parameter, value in unsaid.items() if row.get(parameter) is None}
+    return rows
+
+
+def kind_table(
+    source: Source,
+    kind: str,
+    *,
+    device: str | None = None,
+    choice: InputChoice | None = None,
+    without_unstable: bool = False,
+) -> KindTable:
+    """The table of one kind, on one device or on all; the source's own choice of inputs if none is given."""
+    if kind not in source.rows:
+        raise UsageError(unknown("measured layer kind", kind, source.rows))
+    chosen, layer_kind = choice or source.choice, source.layer_kind(kind)
+    asked_for = [row for row in source.rows[kind] if device in (None, row["device"])]
+    left_out: Counter[str] = Counter()
+    good: list[Row] = []
+    for row in asked_for:
+        if row["status"] != "ok" or not row["latency_s"]:
+            left_out[f"{row['status']}: {row['reason']}" if row["reason"] else str(row["status"])] += 1
+        elif without_unstable and _is_unstable(row, source.unstable_above):
+            left_out["unstable"] += 1
+        else:
+            good.append(row)
+    if not good:
+        reasons = "; ".join(f"{reason} ({count} points)" for reason, count in left_out.most_common(3))
+        raise NothingMeasured(f"no point of {kind} can be learned from: {reasons or 'none was measured'}")
+    good, gaps = _without_gaps(good, left_out)
+    columns = {name: _column([row[name] for row in good]) for name in _asked(good) if name not in gaps}
+    inputs = input_columns(layer_kind, columns, chosen, source.probes, source.sheets)
+    devices = tuple(sorted({str(row["device"]) for row in good}))
+    constants = {name: _scalar(column[0]) for name, column in inputs.items() if (column == column[0]).all()}
+    varying = {name: column for name, column in inputs.items() if name not in constants}
+    if not varying:
+        raise UsageError(f"no input of {kind} varies: {', '.join(inputs) or 'all of them are dropped'}")
+    differences = [row["split_half_difference"] for row in good if row["split_half_difference"] is not None]
+    return KindTable(
+        layer_kind=layer_kind,
+        table=_table(layer_kind, source.imported.layer_columns.get(kind, ()), varying, good),
+        choice=chosen,
+        constants=constants,
+        left_out=left_out,
+        gaps=gaps,
+        unstable=sum(_is_unstable(row, source.unstable_above) for row in asked_for),
+        noise=NoiseFloor.of(differences),
+        output_error=max((row["output_error"] for row in good if row.get("output_error") is not None), default=None),
+        devices=devices,
+        sheets=shared_sheets(source.sheets, devices) if "hardware" in chosen.groups else {},
+        is_test=_test_rows(good, source.test_environments),
+    )
+
+
+def _test_rows(rows: Sequence[Row], environments: frozenset[str]) -> NDArray[np.bool_] | None:
+    """A point with visits on both sides is for test: what is tested is never learned from."""
+    if not environments:
+        return None
+    return np.array([not environments.isdisjoint(str(row["environment_id"]).split("+")) for row in rows])
+
+
+def _is_unstable(row: Row, above: float) -> bool:
+    difference = row["split_half_difference"]
+    return difference is not None and difference > above
+
+
+def _asked(rows: Sequence[Row]) -> list[str]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if name not in OUTCOME_COLUMNS]
+
+
+def _without_gaps(rows: list[Row], left_out: Counter[str]) -> tuple[list[Row], tuple[str, ...]]:
+    missing = {name: sum(row.get(name) is None for row in rows) for name in _asked(rows)}
+    gaps = tuple(name for name, count in missing.items() if count > MOST_GAPS * len(rows))
+    for name in (name for name, count in missing.items() if count and name not in gaps):
+        kept = [row for row in rows if row.get(name) is not None]
+        left_out[f"no value of {name}"] += len(rows) - len(kept)
+        rows = kept
+    return rows, gaps
+
+
+def _column(values: Sequence[Scalar]) -> NDArray[Any]:
+    """Texts as texts, everything else as it is; a column that mixes both is one of texts."""
+    texts = any(isinstance(value, str) for value in values)
+    return np.array([str(value) for value in values]) if texts else np.array(values)
+
+
+def _scalar(value: Any) -> Scalar:
+    """The plain Python value behind an element of an array."""
+    plain: Scalar = value.item()
+    return plain
+
+
+def _table(
+    kind: LayerKind, layer_columns: Sequence[str], inputs: Mapping[str, NDArray[Any]], rows: Sequence[Row]
+) -> Table:
+    categories = {
+        name: tuple(str(value) for value in np.unique(column))
+        for name, column in inputs.items()
+        if column.dtype.kind == "U"
+    }
+    schema = Schema(tuple(inputs), categories)
+    told_by = (*kind.identity, *layer_columns)
+    groups = [Layer(kind.name, freeze({name: row[name] for name in told_by if name in row})).key for row in rows]
+    return Table(
+        schema,
+        as_inputs(inputs, schema),
+        np.array([row["latency_s"] for row in rows], dtype=np.float64),
+        np.array(groups),
+        {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in FURTHER},
+    )

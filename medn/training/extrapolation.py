@@ -1,0 +1,125 @@
+"""How a regressor does on layers with more work than any it learned from.
+
+The same settings are fitted once more on the rows with the least work; held-out rows above them say what to predict
+beyond the range, how wide intervals are there, and how wrong that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medn.core.errors import MednError
+from medn.core.ranges import WORK_COLUMNS, learn_range
+from medn.core.table import Array, Table
+from medn.deployed.beyond import seen_from_the_edge
+from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
+from medn.regressors.families.roofline import fit_plain_roofline
+from medn.regressors.form import Form
+from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
+from medn.runs.inputs import remainders
+from medn.training.scoring import Prepared, Smaller
+
+LEAST_WORK = 0.7
+"""The share of training rows that is learned from."""
+
+FEWEST_ROWS = 8
+"""With fewer rows on either side the error says nothing."""
+
+PARTS = ("validation", "calibration", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """One kind cut in two by the work of its layers."""
+
+    train: Table
+    validation: Table
+    larger: Mapping[str, Table]
+    """By part: rows above what is learned from."""
+    above: float
+    """The work up to which is learned."""
+
+    @property
+    def is_enough(self) -> bool:
+        larger = sum(map(len, self.larger.values()))
+        return min(len(self.train), len(self.validation), larger) >= FEWEST_ROWS
+
+
+def work(table: Table) -> Array:
+    """How much there is to do in each row: FLOPs, else bytes, else all sizes multiplied."""
+    for name in WORK_COLUMNS:
+        if name in table.schema.names:
+            return table.column(name)
+    sizes = [1.0 + np.abs(table.column(name)) for name in table.schema.numeric]
+    return np.asarray(np.prod(sizes, axis=0)) if sizes else np.ones(len(table))
+
+
+def cut(prepared: Prepared) -> Halves:
+    above = float(np.quantile(work(prepared.train), LEAST_WORK))
+    train, validation = (part.take(work(part) <= above) for part in (prepared.train, prepared.validation))
+    parts = {name: getattr(prepared, name) for name in PARTS}
+    return Halves(train, validation, {name: part.take(work(part) > above) for name, part in parts.items()}, above)
+
+
+def made_ready(prepared: Prepared, seed: int) -> Prepared:
+    """The same with what all families share: the roofline, and what is known of the smaller rows alone."""
+    halves = cut(prepared)
+    smaller = None
+    if halves.is_enough:
+        known = learn_range(halves.train, halves.validation, seed, remainders(prepared.source.layer_kind))
+        # Larger rows are what the check is about: those a little beyond the smaller ones count as outside too.
+        known = replace(known, slack=0.0)
+        smaller = Smaller(halves.above, known, _roofline(halves.train, seed))
+    return replace(prepared, roofline=_roofline(prepared.train, seed), smaller=smaller)
+
+
+def _roofline(train: Table, seed: int) -> Form | None:
+    """None where it cannot be fitted."""
+    if regressors["roofline"].missing():
+        return None
+    try:
+        return fit_plain_roofline(train, Effort(seed=seed))
+    except MednError:  # the inputs do not tell the work
+        return None
+
+
+def check(
+    regressor: Regressor, tables: Mapping[str, Prepared], settings: Settings, effort: Effort
+) -> dict[str, Checked]:
+    """By kind, what the regressor says of larger rows; a kind with too few rows on either side is left out."""
+    smaller = {kind: prepared.smaller for kind, prepared in tables.items() if prepared.smaller}
+    if not smaller:
+        return {}
+    halves = {kind: cut(tables[kind]) for kind in smaller}
+    pairs = {kind: (each.train, each.validation) for kind, each in halves.items()}
+    fitted = regressor.fit_together(pairs, settings, effort)
+    return {
+        kind: {part: _larger(table, fitted[kind], known) for part, table in halves[kind].larger.items()}
+        for kind, known in smaller.items()
+    }
+
+
+def _larger(table: Table, fitted: Fitted, known: Smaller) -> Larger:
+    distance, inside = known.range.place(table.inputs)
+    roofline = known.roofline.log_latency if known.roofline else None
+    beyond = seen_from_the_edge(
+        table.inputs, distance, known.range, lambda inputs: np.log(fitted.predict(inputs)), roofline
+    )
+    return Larger(beyond, ~inside, *_taken(table))
+
+
+def restored(arrays: Mapping[str, NDArray[Any]], prepared: Prepared) -> Checked | None:
+    """The check of a candidate that was saved; None if it had none, or one that another version cut elsewhere."""
+    try:
+        return unpack_checked(arrays, {part: _taken(table) for part, table in cut(prepared).larger.items()})
+    except (KeyError, ValueError):
+        return None
+
+
+def _taken(table: Table) -> Taken:
+    return np.log(table.latency_s), table.groups

@@ -1,0 +1,110 @@
+"""Worker processes: whatever a layer does to its process, the parent gets a status and a reason."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medn.core.child import ChildFailed
+from medn.core.values import Condition
+from medn.devices.backend import backends
+from medn.devices.worker_client import Child
+
+pytestmark = pytest.mark.usefixtures("faulty_layers")
+
+
+@pytest.fixture
+def child(faulty_layers: None) -> Iterator[Child]:
+    with Child(backends["torch"], threads=1) as child:
+        yield child
+
+
+def prepare(how: str = "nothing", **condition: Any) -> dict[str, Any]:
+    return {
+        "do": "prepare",
+        "kind": "faulty",
+        "layer": {"how": how, "size": 64},
+        "condition": Condition(**condition).values,
+        "first": True,
+    }
+
+
+MEASURE = {"do": "measure", "seconds": 0.02, "precision": 0.02, "quantile": 0.1}
+
+
+def failure(child: Child, how: str, timeout_s: float = 60.0) -> ChildFailed:
+    child.start()
+    with pytest.raises(ChildFailed) as caught:
+        child.ask(prepare(how), timeout_s)
+    return caught.value
+
+
+def test_a_good_layer_is_timed(child: Child) -> None:
+    child.ask(prepare(), 60)
+    answer = child.ask(MEASURE, 60)
+    assert min(answer["wall_s"]) > 0
+    assert answer["reference_s"] > 0
+    assert answer["energy_j"] is not None or answer["energy_reason"]
+
+
+def test_every_way_to_fail_has_its_status_and_the_child_works_again_afterwards(child: Child) -> None:
+    assert failure(child, "fail").status == "failed"
+    assert failure(child, "memory").status == "out_of_memory"
+    assert failure(child, "crash").status == "crashed"
+    assert failure(child, "killed").status == "out_of_memory"
+    hanging = failure(child, "hang", timeout_s=0.5)
+    assert (hanging.status, hanging.reason) == ("timeout", "no answer within 0.5 s")
+    child.ask(prepare(), 60)
+    assert child.ask(MEASURE, 60)["wall_s"]
+
+
+def test_the_reason_of_a_failure_is_one_line(child: Child) -> None:
+    assert failure(child, "fail").reason == "this layer always fails"
+
+
+def test_what_a_library_prints_does_not_pass_for_an_answer(child: Child) -> None:
+    child.ask(prepare("chatter"), 60)
+    assert child.ask(MEASURE, 60)["wall_s"]
+
+
+def test_a_child_killed_between_requests_is_started_again(child: Child) -> None:
+    child.start()
+    first = child.process_id
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    time.sleep(0.2)
+    with pytest.raises(ChildFailed):
+        child.ask(prepare(), 60)
+    child.ask(prepare(), 60)
+    assert child.process_id != first
+
+
+def test_a_child_killed_in_the_middle_of_a_request_is_noticed_at_once(child: Child) -> None:
+    child.start()
+    process_id = child.process_id
+    assert process_id is not None
+    threading.Timer(0.5, os.kill, (process_id, signal.SIGKILL)).start()
+    began = time.monotonic()
+    with pytest.raises(ChildFailed):
+        child.ask(prepare("hang"), 60)
+    assert time.monotonic() - began < 10
+
+
+def test_the_thread_setting_reaches_the_child(child: Child) -> None:
+    child.start()
+    environment = Path(f"/proc/{child.process_id}/environ").read_bytes().split(b"\0")
+    assert b"OMP_NUM_THREADS=1" in environment
+
+
+def test_the_first_visit_is_weighed(child: Child) -> None:
+    request = prepare()
+    request["layer"]["size"] = 1_000_000
+    answer = child.ask(request, 60)
+    assert answer["memory_bytes"] is None or answer["memory_bytes"] >= 4_000_000

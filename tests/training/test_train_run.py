@@ -1,0 +1,292 @@
+"""Training a run end to end on a made-up device: candidates, reasons, resuming, and nothing half done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from medn.core.errors import NothingMeasured, StoreError, UsageError
+from medn.core.splits import Split
+from medn.deployed.candidate import Candidate
+from medn.deployed.packing import pack, unpack
+from medn.regressors.form import Parts
+from medn.runs.tables import kind_table, read_source
+from medn.training.candidate_store import load_candidate, load_candidates, save_candidate
+from medn.training.train_run import TrainOutcome, train_run
+from medn.training.tuning import open_journal
+
+WriteRun = Callable[..., Path]
+
+
+@pytest.fixture
+def run(write_run: WriteRun, tmp_path: Path, plain_regressors: ModuleType) -> Path:
+    return write_run(tmp_path / "run", memory_bytes=None)
+
+
+def trained(run: Path, *families: str, **options: Any) -> TrainOutcome:
+    return train_run(run, **{"seconds": 2.0, "families": families or ("median", "test-law"), **options})
+
+
+def by_place(outcome: TrainOutcome) -> dict[tuple[str, str], Candidate]:
+    return {(each.kind, each.regressor): each for each in outcome.candidates}
+
+
+def test_every_kind_and_family_becomes_a_candidate(run: Path) -> None:
+    outcome = trained(run)
+    assert set(by_place(outcome)) == {
+        (kind, family) for kind in ("activation", "linear") for family in ("median", "test-law")
+    }
+    assert (outcome.trained, outcome.refused) == (4, ())
+
+
+def test_the_law_is_found_and_the_best_is_chosen_on_validation(run: Path) -> None:
+    outcome = trained(run)
+    assert [(each.kind, each.regressor) for each in outcome.best()] == [
+        ("activation", "test-law"),
+        ("linear", "test-law"),
+    ]
+    best = outcome.best()[1]
+    assert best.scores["test"]["mape"] < 0.1
+    assert abs(best.settings["slope"] - 0.8) < 0.1
+
+
+def test_a_candidate_says_all_that_is_known(run: Path) -> None:
+    candidate = by_place(trained(run, seed=3))["linear", "test-law"]
+    assert sum(candidate.split_sizes.values()) == 78
+    assert candidate.scores.keys() >= {"validation", "test", "test_inside"}
+    assert ("test_outside" in candidate.scores) == (candidate.outside > 0)
+    assert candidate.noise is not None
+    assert candidate.noise["median"] < 0.05
+    assert candidate.inputs == {"inputs": ["raw", "analytic", "hardware", "probes"], "drop": ["bias"]}
+    assert candidate.constants["dtype"] == "fp32"
+    assert candidate.left_out == {"failed: no such kernel": 2}
+    assert candidate.trials["made"] > 1
+    assert 0 < candidate.row_us < 10_000
+    assert candidate.size_bytes > 0
+    assert 0.5 <= candidate.coverage["covered"] <= 1
+    assert (candidate.seed, candidate.split, candidate.budget_s) == (3, "random", 2.0)
+    assert candidate.target["idle"]
+
+
+def test_a_saved_candidate_predicts_intervals_and_range_alike(run: Path) -> None:
+    trained(run)
+    (candidate,) = (
+        each for each in load_candidates(run / "candidates") if (each.kind, each.regressor) == ("linear", "test-law")
+    )
+    table = kind_table(read_source(run), "linear", device="made-up").table
+    assert candidate.deployed is not None
+    assert candidate.schema == candidate.deployed.schema == table.schema
+    predicted_s, low_s, high_s, inside = candidate.deployed.answer(table.inputs)
+    assert np.median(np.abs(predicted_s / table.latency_s - 1)) < 0.1
+    assert ((low_s <= table.latency_s) & (table.latency_s <= high_s)).mean() > 0.7
+    assert inside.mean() > 0.8
+
+
+def test_the_history_of_the_search_is_kept(run: Path) -> None:
+    trained(run)
+    (journal,) = (run / "candidates" / "made-up" / "linear" / "test-law").glob("*.journal")
+    assert open_journal(journal).trials[0].params == {"slope": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("family", "reason"),
+    [
+        ("test-broken", "RuntimeError: this family always fails"),
+        ("test-lying", r"the deployed form differs by 0.01 from the fitted regressor"),
+        ("test-hasty", "it had no time to learn: an error of "),
+        ("test-absent", "test-absent needs no_such_library: pip install 'medn[train]'"),
+    ],
+)
+def test_a_family_that_fails_is_a_row_with_the_reason(run: Path, family: str, reason: str) -> None:
+    outcome = trained(run, "median", family, kinds=["linear"])
+    assert by_place(outcome)["linear", family].reason.startswith(reason)
+    assert [each.regressor for each in outcome.best()] == ["median"]
+    assert {each.regressor: each.is_good for each in load_candidates(run / "candidates")} == {
+        "median": True,
+        family: False,
+    }
+
+
+def test_a_candidate_knows_its_error_beyond_the_least_work(write_run: WriteRun, run: Path) -> None:
+    large = write_run(run.parent / "large", layers=100, activations=0)
+    candidate = by_place(trained(large, "median"))["linear", "median"]
+    assert candidate.extrapolation["rows"] >= 8
+    assert candidate.extrapolation["mape"] > 0
+
+
+def test_families_that_share_kinds_are_fitted_once_for_all(run: Path) -> None:
+    candidates = by_place(trained(run, "test-shared"))
+    first, second = candidates["linear", "test-shared"], candidates["activation", "test-shared"]
+    assert (first.settings, first.trials, first.fit_seconds) == (second.settings, second.trials, second.fit_seconds)
+
+
+def test_a_kind_with_too_few_layers_is_refused_and_the_rest_trained(write_run: WriteRun, run: Path) -> None:
+    few = write_run(run.parent / "few", activations=5)
+    outcome = trained(few, "median")
+    (refused,) = outcome.refused
+    assert (refused.kind, refused.reason) == ("activation", "too few different layers to learn from: 5, needed 8")
+    assert [each.kind for each in outcome.candidates] == ["linear"]
+
+
+def test_nothing_but_refused_kinds_is_said(write_run: WriteRun, run: Path) -> None:
+    with pytest.raises(NothingMeasured, match="activation on made-up: too few different layers"):
+        trained(write_run(run.parent / "few", activations=5), "median", kinds=["activation"])
+
+
+def test_finished_candidates_are_not_fitted_again(run: Path) -> None:
+    first = trained(run)
+    again = trained(run)
+    assert again.trained == 0
+    assert [each.summary() for each in again.candidates] == json.loads(
+        json.dumps([each.summary() for each in first.candidates])
+    )
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 1}, {"without_unstable": True}, {"seconds": 3.0}], ids=["seed", "rows", "time"]
+)
+def test_what_changes_the_answer_trains_again(run: Path, change: dict[str, Any]) -> None:
+    trained(run, "test-law", kinds=["linear"])
+    assert trained(run, "test-law", kinds=["linear"], **change).trained == 1
+
+
+def test_more_time_goes_on_with_the_search(run: Path) -> None:
+    first = trained(run, "test-law", kinds=["linear"], seconds=0.5).candidates[0]
+    more = trained(run, "test-law", kinds=["linear"], seconds=2.0).candidates[0]
+    assert more.trials["made"] >= first.trials["made"]
+    assert more.scores["validation"]["mape"] <= first.scores["validation"]["mape"] + 1e-9
+
+
+def test_damaged_arrays_are_noticed_and_trained_again(run: Path) -> None:
+    trained(run, "median", kinds=["linear"])
+    folder = run / "candidates" / "made-up" / "linear" / "median"
+    (folder / "arrays.safetensors").write_bytes(b"something else")
+    with pytest.raises(StoreError, match=r"arrays.safetensors is not the one it was saved with"):
+        load_candidate(folder)
+    assert trained(run, "median", kinds=["linear"]).trained == 1
+    assert load_candidate(folder).is_good
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}'])
+def test_a_damaged_candidate_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "candidate.json").write_text(text)
+    with pytest.raises(StoreError, match="medn train RUN"):
+        load_candidate(tmp_path)
+
+
+def test_the_same_seed_trains_the_same(write_run: WriteRun, run: Path) -> None:
+    other = write_run(run.parent / "other", memory_bytes=None)
+    first, second = (
+        by_place(trained(each, "median", "roofline", seed=5))["linear", "roofline"] for each in (run, other)
+    )
+    assert first.scores == second.scores
+    assert first.key == second.key
+
+
+SCRIPT = """
+from pathlib import Path
+from medn.training.train_run import train_run
+train_run(Path({run!r}), seconds=30.0, families=("median", "test-stuck"))
+"""
+
+
+def test_a_killed_training_goes_on_where_it_stopped(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = run / "stuck"
+    monkeypatch.setenv("MEDN_TEST_STUCK", str(stuck))
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(run=str(run))])
+    deadline = time.monotonic() + 60
+    while not stuck.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    finished = load_candidates(run / "candidates")
+    assert {each.regressor for each in finished} == {"median"}
+    monkeypatch.delenv("MEDN_TEST_STUCK")
+    outcome = trained(run, "median", "test-stuck", seconds=30.0, kinds=["linear"])
+    assert outcome.trained == 1
+    assert all(each.is_good for each in outcome.candidates)
+
+
+def test_processes_give_what_one_process_gives(write_run: WriteRun, run: Path) -> None:
+    other = write_run(run.parent / "other", memory_bytes=None)
+    one, two = (trained(each, "median", "roofline", jobs=jobs) for each, jobs in ((run, 1), (other, 2)))
+    assert [each.scores for each in one.candidates] == [each.scores for each in two.candidates]
+
+
+def test_progress_counts_to_the_end(run: Path) -> None:
+    seen: list[tuple[int, int, int]] = []
+    trained(run, on_progress=lambda done, planned, made: seen.append((done, planned, len(made))))
+    assert [done for done, _, _ in seen] == [1, 2, 3, 4]
+    assert {planned for _, planned, _ in seen} == {4}
+
+
+def test_devices_are_trained_apart(write_run: WriteRun, run: Path) -> None:
+    both = write_run(run.parent / "both", devices=("one", "a/b"))
+    outcome = trained(both, "median", kinds=["linear"])
+    assert {each.device for each in outcome.candidates} == {"one", "a/b"}
+    assert {each.device for each in load_candidates(both / "candidates")} == {"one", "a/b"}
+
+
+def test_a_device_left_out_is_tested_on_from_all_others(write_run: WriteRun, run: Path) -> None:
+    both = write_run(run.parent / "both", devices=("one", "two"))
+    outcome = trained(both, "test-law", kinds=["linear"], split=Split.parse("device:two"))
+    (candidate,) = outcome.candidates
+    assert candidate.device == "all-devices"
+    assert 0.3 < candidate.scores["test"]["mape"] < 0.7  # twice as slow as what was learned from
+    assert not (both / "candidates").exists()
+
+
+def test_beyond_a_range_the_efficiency_is_held(run: Path) -> None:
+    outcome = trained(run, "median", kinds=["linear"], split=Split.parse("range:flops:1e6"))
+    (candidate,) = outcome.candidates
+    assert candidate.outside > 0.5
+    # The median of smaller layers is a fraction of what larger ones take; held, it grows with the work.
+    assert candidate.scores["test_outside"]["spearman"] > 0.5
+    assert (run / "candidates-range-flops-1e+06").is_dir()
+
+
+def test_two_trainings_in_one_folder_are_kept_apart(run: Path) -> None:
+    from medn.runs.folder import RunFolder
+
+    with RunFolder(run).locked(), pytest.raises(StoreError, match="in use"):
+        trained(run)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kinds": ["linea"]}, "no measured layer kind named 'linea'. Did you mean 'linear'?"),
+        ({"families": ["medain"]}, "no regressor named 'medain'. Did you mean 'median'?"),
+    ],
+)
+def test_a_wrong_name_is_said_before_anything_is_trained(run: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        trained(run, **options)
+    assert words in str(refused.value)
+    assert not (run / "candidates").exists()
+
+
+def test_forms_inside_forms_are_packed_and_unpacked() -> None:
+    leaf = Parts("leaf", {"a": 1}, {"x": np.arange(3)[::-1]})
+    parts = Parts("sum", {"b": [1.5]}, {"x": np.ones((2, 2), dtype=np.float32)}, (leaf, leaf))
+    again = unpack(*pack(parts))
+    assert again.inner[1].facts == {"a": 1}
+    assert again.inner[0].arrays["x"].tolist() == [2, 1, 0]
+    assert again.arrays["x"].dtype == np.float32
+
+
+def test_a_full_or_forbidden_folder_is_one_sentence(run: Path) -> None:
+    candidate = trained(run, "median", kinds=["linear"]).candidates[0]
+    root = run / "elsewhere"
+    (root / "made-up" / "linear" / "median" / "candidate.json").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"cannot write .*candidate.json"):
+        save_candidate(root, candidate)

@@ -1,0 +1,165 @@
+"""The search for settings: starts from the defaults, stops in time, keeps what went wrong, and goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medn.core.table import Table
+from medn.regressors.regressor import MANY_ROWS, Effort, Fitted, Regressor, Settings
+from medn.training.tuning import NothingFitted, Tuned, open_journal, tune
+
+Fit = Callable[[Settings, Effort], float]
+
+
+class Parabola(Regressor):
+    """Not registered: its fits are the functions of the tests."""
+
+    name = "parabola"
+    description = "lowest at 0.7"
+    defaults = {"place": 0.5}
+    for_many_rows = {"place": 0.6}
+
+    def suggest(self, trial: Any) -> Settings:
+        return {"place": trial.suggest_float("place", 0.0, 1.0)}
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        raise NotImplementedError
+
+
+class FittedOnce(Parabola):
+    name = "once"
+    suggest = Regressor.suggest
+
+
+def parabola(settings: Settings, effort: Effort) -> float:
+    return float((settings["place"] - 0.7) ** 2 + 0.1)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "candidates" / "study.journal"
+
+
+def search(journal: Path, fit: Fit = parabola, *, most_trials: int = 20, seed: int = 0, seconds: float = 30.0) -> Any:
+    found: Tuned[float] = tune(
+        Parabola(), fit, lambda error: error, journal=journal, seconds=seconds, seed=seed, most_trials=most_trials
+    )
+    return found
+
+
+def places(journal: Path) -> list[float]:
+    return [trial.params["place"] for trial in open_journal(journal).get_trials()]
+
+
+def test_the_search_starts_from_the_defaults_and_beats_them(journal: Path) -> None:
+    found = search(journal)
+    assert places(journal)[0] == 0.5
+    assert found.error < 0.105
+    assert abs(found.settings["place"] - 0.7) < 0.1
+    assert (found.trials, found.result) == (20, found.error)
+
+
+@pytest.mark.parametrize(("rows", "place"), [(MANY_ROWS - 1, 0.5), (MANY_ROWS, 0.6)])
+def test_the_search_starts_from_what_suits_the_number_of_rows(journal: Path, rows: int, place: float) -> None:
+    tune(Parabola(), parabola, lambda error: error, journal=journal, seconds=5, rows=rows, most_trials=1)
+    assert places(journal) == [place]
+
+
+def test_the_same_seed_searches_alike(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        search(tmp_path / name, seed=seed, most_trials=8)
+    assert places(tmp_path / "a") == places(tmp_path / "b") != places(tmp_path / "c")
+
+
+def test_a_family_without_settings_is_fitted_once(journal: Path) -> None:
+    found = tune(FittedOnce(), parabola, lambda error: error, journal=journal, seconds=5)
+    assert (found.trials, found.settings) == (1, {"place": 0.5})
+    assert not journal.exists()
+
+
+def test_a_search_goes_on_where_it_stopped(journal: Path) -> None:
+    search(journal, most_trials=5)
+    first = places(journal)
+    search(journal, most_trials=9)
+    assert places(journal)[:5] == first
+    assert len(set(places(journal))) == 9
+
+
+def test_a_finished_search_fits_its_best_settings_only(journal: Path) -> None:
+    first = search(journal, most_trials=6)
+    fitted: list[float] = []
+
+    def counting(settings: Settings, effort: Effort) -> float:
+        fitted.append(settings["place"])
+        return parabola(settings, effort)
+
+    again = search(journal, counting, most_trials=6)
+    assert fitted == [first.settings["place"]]
+    assert again.error == first.error
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_journal_cut_short_by_a_kill_is_mended(journal: Path, cut: int) -> None:
+    search(journal, most_trials=5)
+    journal.write_bytes(journal.read_bytes()[:-cut])
+    journal.with_name(journal.name + ".lock").write_text("")
+    began = time.monotonic()
+    assert search(journal, most_trials=7).trials == 7
+    assert time.monotonic() - began < 20  # a stale lock is waited for half a minute
+
+
+def test_trials_that_fail_are_kept_with_their_reason(journal: Path) -> None:
+    def failing_above_half(settings: Settings, effort: Effort) -> float:
+        if settings["place"] > 0.5:
+            raise RuntimeError("too far\nto the right")
+        return parabola(settings, effort)
+
+    found = search(journal, failing_above_half)
+    assert found.settings["place"] <= 0.5
+    assert 0 < found.failed < 20
+    assert found.reasons == ("RuntimeError: too far",)
+    kept = [trial.user_attrs.get("reason") for trial in open_journal(journal).get_trials()]
+    assert kept.count("RuntimeError: too far") == found.failed
+
+
+def test_predictions_that_are_no_numbers_fail(journal: Path) -> None:
+    with pytest.raises(NothingFitted, match=r"none of 3 trials.*not all finite"):
+        search(journal, lambda settings, effort: float("nan"), most_trials=3)
+
+
+def test_hopeless_trials_are_stopped_early(journal: Path) -> None:
+    steps: list[int] = []
+
+    def slow(settings: Settings, effort: Effort) -> float:
+        for step in range(200):
+            effort.report(step, parabola(settings, effort) + 1 / (step + 1))
+            steps.append(step)
+        return parabola(settings, effort)
+
+    found = search(journal, slow, most_trials=15)
+    assert found.pruned > 0
+    assert len(steps) < 15 * 200
+
+
+def test_time_bounds_the_search_and_every_trial(journal: Path) -> None:
+    granted: list[float] = []
+
+    def sleeping(settings: Settings, effort: Effort) -> float:
+        granted.append(effort.seconds)
+        time.sleep(0.1)
+        return parabola(settings, effort)
+
+    began = time.monotonic()
+    search(journal, sleeping, most_trials=1000, seconds=0.9)
+    assert time.monotonic() - began < 6  # the libraries are imported within
+    assert 0.46 < granted[0] <= 0.68
+    assert max(granted[1:]) <= 0.46
+
+
+def test_the_first_trial_is_made_however_short_the_time(journal: Path) -> None:
+    assert search(journal, seconds=0.0).trials == 1
