@@ -194,7 +194,7 @@ def resident_bytes(address: str) -> int:
     connection.request("GET", "/metrics")
     lines = connection.getresponse().read().decode().splitlines()
     connection.close()
-    return next(int(line.split()[1]) for line in lines if line.startswith("process_resident_memory_bytes "))
+    return next(int(float(line.split()[1])) for line in lines if line.startswith("process_resident_memory_bytes "))
 
 
 def endpoint_row(path: str, found: Sequence[Answered], seconds: float) -> Row:

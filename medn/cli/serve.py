@@ -36,7 +36,7 @@ def serve(
       curl -H 'content-type: application/json' http://127.0.0.1:8765/v1/layer \\
            -d '{"kind": "linear", "in_features": 512, "out_features": 512, "batch_size": 8}'
     """
-    need("serving", "starlette", "uvicorn", extra="serve")
+    need("serving", "prometheus_client", "starlette", "uvicorn", extra="serve")
     from medn.serving.application import Limits, application
     from medn.serving.server import address, listen
     from medn.serving.server import serve as serve_on

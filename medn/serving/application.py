@@ -97,7 +97,7 @@ class Endpoints:
     async def layer(self, request: Request) -> Response:
         async with self.waiting.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
             answer = self.single.layer(body)
-        self.metrics.layers += 1
+        self.metrics.layers.inc()
         return _json(_encoded(answer))
 
     async def predict(self, request: Request) -> Response:
@@ -108,7 +108,7 @@ class Endpoints:
                 return answer["rows"], _encoded(answer)
 
             rows, encoded = await asyncio.get_running_loop().run_in_executor(self.worker, work)
-        self.metrics.layers += rows
+        self.metrics.layers.inc(rows)
         return _json(encoded)
 
     async def counts(self, request: Request) -> Response:

@@ -51,6 +51,11 @@ class Server:
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
 
+    def counts(self) -> dict[str, float]:
+        """What the server counts, by the name and labels of each."""
+        lines = self.ask("GET", "/metrics")[1].splitlines()
+        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
     def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = JSON
     ) -> tuple[int, str, http.client.HTTPMessage]:

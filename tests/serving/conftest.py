@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("prometheus_client")
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 

@@ -163,14 +163,10 @@ def test_the_bundle_is_described(server: Any) -> None:
 
 
 def test_requests_and_layers_are_counted(server: Any) -> None:
-    def counts() -> dict[str, float]:
-        lines = server.ask("GET", "/metrics")[1].splitlines()
-        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
-
-    before = counts()
+    before = server.counts()
     server.post("/v1/predict", {"kind": "linear", "columns": {"in_features": [8, 9, 10], "out_features": 4}})
     server.ask("GET", "/nothing/here")
-    after = counts()
+    after = server.counts()
     answered = 'medn_requests_total{endpoint="/v1/predict",status="200"}'
     assert after[answered] == before.get(answered, 0) + 1
     assert after["medn_layers_total"] == before["medn_layers_total"] + 3
