@@ -34,7 +34,7 @@ from medn.core.packages import install
 
 INTERRUPTED = 130
 TRAIN_LIBRARIES = (
-    *("jinja2", "lightgbm", "matplotlib", "onnx", "onnxscript"),
+    *("filelock", "jinja2", "lightgbm", "matplotlib", "onnx", "onnxscript"),
     *("optuna", "pyarrow", "sklearn", "scipy", "torch", "xgboost"),
 )
 """What the extra `train` installs, as it is imported."""

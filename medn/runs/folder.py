@@ -49,26 +49,19 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writer; the lock goes with the process, however that ends."""
-        try:
-            import fcntl
-        except ImportError:  # Windows: SQLite's own lock still keeps the journal whole
-            yield
-            return
+        from filelock import FileLock, Timeout
+
+        holder = self.path / "lock.holder"  # beside the lock: where Windows locks a file, nobody else can read it
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("a+")
+            lock = FileLock(self.path / "lock").acquire(timeout=0)
+            holder.write_text(str(os.getpid()))
+        except Timeout:
+            process = holder.read_text() if holder.exists() else "unknown"
+            raise StoreError(
+                f"{self.path} is in use by process {process}. Wait for it, or choose another folder with --run"
+            ) from None
         except OSError as error:
-            raise StoreError(f"cannot write to the run folder {self.path}: {error.strerror}") from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise StoreError(
-                    f"{self.path} is in use by process {file.read().strip() or 'unknown'}. "
-                    "Wait for it, or choose another folder with --run"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            raise StoreError(f"cannot write to the run folder {self.path}: {error.strerror or error}") from None
+        with lock:
             yield
