@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,10 @@ def test_a_device_is_available_or_says_what_is_missing(data: Any) -> None:
     assert [row["name"] for row in rows] == list(backends)
     assert all(row["available"] == (row["missing"] is None) for row in rows)
     assert all(row["available"] == bool(row["versions"]) for row in rows)
+
+
+def test_every_config_that_comes_along_parses(data: Any) -> None:
+    assert all(parse_sweep(Path(row["path"])).layers for row in data("list", "configs"))
 
 
 def test_one_entry_is_shown_alone(data: Any) -> None:
