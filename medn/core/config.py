@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from medn.core.errors import ConfigError, did_you_mean
+from medn.core.text import first_line
 
 Mistake = tuple[tuple[str | int, ...], str]
 """Where something is wrong, and a sentence that says what."""
@@ -97,7 +98,7 @@ def _line(found: ErrorDetails) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only; a key that stands twice is an error, and 5e9 is a number."""
+    """Plain data only; a key that stands twice is an error, and the numbers of YAML 1.2 are numbers."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first_lines: dict[str, int] = {}
@@ -112,10 +113,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 takes 5e9 and 5.0e9 for texts because their exponent has no sign; nobody who writes them means a text.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+# YAML 1.1 takes 5e9 and -.5 for texts; nobody who writes them means a text.
+_FLOAT = re.compile(r"^[-+]?(?=[0-9]*[.eE])(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+
+
+def parse_value(text: str) -> Any:
+    """A single value as it would stand in a configuration; a `ValueError` if it is none."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"this is not YAML: {first_line(error)}") from None
 
 
 def parse_yaml(text: str, source: str) -> dict[Any, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, field_validator
 
-from medn.core.config import Mistake, Section, parse_yaml, raise_mistakes, read_text, validate
+from medn.core.config import Mistake, Section, parse_value, parse_yaml, raise_mistakes, read_text, validate
 from medn.core.errors import ConfigError, did_you_mean, unknown
+from medn.core.text import shown
 from medn.layer_generators.sweep import Duration
 from medn.regressors.regressor import Regressor, Settings, regressors
 from medn.training.tuning import suggested
@@ -59,12 +59,12 @@ def parse_settings(written: Sequence[str], option: str = "--set") -> dict[str, d
         name, equals, value = each.partition("=")
         family, dot, setting = name.strip().partition(".")
         if not (equals and dot and family and setting):
-            mistakes.append(f"must look like medn.memory=off (got {each!r})")
+            mistakes.append(f"must look like medn.memory=off (got {shown(each)})")
             continue
         try:
-            found.setdefault(family, {})[setting.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            mistakes.append(f"{name}: must be a number, a text, on or off (got {value!r})")
+            found.setdefault(family, {})[setting.strip()] = parse_value(value)
+        except ValueError:
+            mistakes.append(f"{name}: must be a number, a text, on or off (got {shown(value)})")
     mistakes += [f"{'.'.join(map(str, path))}: {sentence}" for path, sentence in _mistakes(found)]
     if mistakes:
         raise ConfigError(option, mistakes)

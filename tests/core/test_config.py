@@ -93,9 +93,14 @@ def test_wrong_yaml_is_one_sentence(text: str, sentence: str) -> None:
     assert sentence in caught.value.mistakes[0]
 
 
-@pytest.mark.parametrize("number", ["5e9", "5.0e9", "5.0e+9", "5E9"])
-def test_a_number_with_an_exponent_is_a_number(number: str) -> None:
-    assert parse_yaml(f"flops: {number}", "x.yaml") == {"flops": 5e9}
+@pytest.mark.parametrize("number", ["5e9", "5.0e9", "5.0e+9", "5E9", "-.5", "+.5", ".5e3", "5.", "-5.e-3", "+5e9"])
+def test_a_number_of_yaml_1_2_is_a_number(number: str) -> None:
+    assert parse_yaml(f"flops: {number}", "x.yaml") == {"flops": float(number)}
+
+
+@pytest.mark.parametrize("text", [".", "e5", ".e5", "5e", "1.2.3", "5e9s", "-."])
+def test_what_only_looks_like_a_number_stays_text(text: str) -> None:
+    assert parse_yaml(f"{{name: [{text} ]}}", "x.yaml") == {"name": [text]}
 
 
 def test_merged_anchors_are_not_taken_for_keys_that_stand_twice() -> None:

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.usefixtures("plain_regressors")
 
 
 def test_settings_are_read_as_they_are_meant() -> None:
-    written = ["medn.memory=off", "medn.epochs=80", "lightgbm.objective=l1", "medn.weight_decay=1", "medn.tail=on"]
+    written = ["medn.memory=off", "medn.epochs=80", "lightgbm.objective=l1", "medn.weight_decay=1e-3", "medn.tail=on"]
     assert parse_settings(written) == {
-        "medn": {"memory": False, "epochs": 80, "weight_decay": 1, "tail": True},
+        "medn": {"memory": False, "epochs": 80, "weight_decay": 1e-3, "tail": True},
         "lightgbm": {"objective": "l1"},
     }
 
@@ -35,6 +35,8 @@ def test_settings_are_read_as_they_are_meant() -> None:
         ("lightgbm.objective=l3", "lightgbm.objective: must be l2 or l1 or huber (got 'l3')"),
         ("mlp.memory=on", "no setting of mlp named 'memory'"),
         ("medn.width={", "medn.width: must be a number, a text, on or off"),
+        ("medn.width=2001-13-45", "medn.width: must be a number, a text, on or off"),
+        (f"medn.width={'[' * 5000}", "medn.width: must be a number, a text, on or off"),
     ],
 )
 def test_a_wrong_setting_is_one_line(written: str, words: str) -> None:
