@@ -5,9 +5,9 @@
     medn select runs/whole-models
     python -m experiments.whole_models --bundle runs/whole-models/whole-models.medn --out results
 
-How layers run among one another is learned from measured networks too: from those of one list, at every batch size. The
-networks of the other list are only predicted. Each that teaches is also predicted with what the others but not itself
-taught. OUT/whole_models keeps what was measured (`experiments.measured_models`) and captured; delete either to have it
+How layer times compose into a model's time is fitted to the networks of one list, measured at every batch size. The
+networks of the other list are only predicted. Each of the first list is also predicted with what was fitted without
+it. OUT/whole_models keeps what was measured (`experiments.measured_models`) and captured; delete either to have it
 made again.
 """
 
@@ -39,13 +39,14 @@ from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel, load_captured
 from medn.core.errors import UsageError
 from medn.fusion.rules_file import rules_for
-from medn.model.composition import BOUNDS, CONVERTED, FEWEST, HOT, Placement, Unknown, fit_placement, taught_by_others
+from medn.model.composition import CONVERTED, HOT, Composition
+from medn.model.fit_composition import BOUNDS, FEWEST_NETWORKS, Coefficient, fit_composition, leave_one_network_out
 from medn.model.measured_models import Measured
 from medn.model.prediction import ModelPrediction
 from medn.model.prepared_model import PreparedModel
 from medn.predictor.predictor import Predictor
 
-COLD: tuple[Unknown, ...] = ("small_share", "large_share")
+COLD: tuple[Coefficient, ...] = ("small_share", "large_share")
 
 
 @dataclass(frozen=True)
@@ -54,22 +55,22 @@ class Way:
 
     name: str
     fused: bool = True
-    placement: Placement = HOT
-    unknowns: tuple[Unknown, ...] = ()
-    """What is learned from networks."""
+    composition: Composition = HOT
+    coefficients: tuple[Coefficient, ...] = ()
+    """What is fitted to networks."""
 
 
-ALL_LEARNED = Way("all of it", unknowns=tuple(BOUNDS))
-ALONE = Way("every layer alone", fused=False, placement=CONVERTED)
+ALL_FITTED = Way("all of it", coefficients=tuple(BOUNDS))
+ALONE = Way("every layer alone", fused=False, composition=CONVERTED)
 WAYS = (
     ALONE,
-    Way("fused groups alone", placement=CONVERTED),
+    Way("fused groups alone", composition=CONVERTED),
     Way("without conversions of layout"),
-    Way("and overhead of each layer", unknowns=("overhead_s",)),
-    Way("and a cold share, no overhead", unknowns=COLD),
-    Way("and both", unknowns=(*COLD, "overhead_s")),
-    Way("and stretch, no cold share", unknowns=("stretch", "overhead_s", "conversion_share")),
-    ALL_LEARNED,
+    Way("and overhead of each layer", coefficients=("overhead_s",)),
+    Way("and a cold share, no overhead", coefficients=COLD),
+    Way("and both", coefficients=(*COLD, "overhead_s")),
+    Way("and stretch, no cold share", coefficients=("stretch", "overhead_s", "conversion_share")),
+    ALL_FITTED,
 )
 
 TAUGHT, NEW, OTHER_BATCH = "teaches, left out", "unseen", "unseen, only batch size 1 teaches"
@@ -97,38 +98,40 @@ class Networks:
             for fused in (False, True)
         }
 
-    def taught(self, way: Way, cases: Sequence[Case]) -> Placement:
-        """What some cases teach."""
-        if not way.unknowns:
-            return way.placement
+    def fitted(self, way: Way, cases: Sequence[Case]) -> Composition:
+        """Fitted to some cases."""
+        if not way.coefficients:
+            return way.composition
         names = [case.network for case in cases]
-        return fit_placement(self.predictor, self._lessons(way, cases), None, way.unknowns, names)
+        return fit_composition(self.predictor, self._measured(way, cases), None, way.coefficients, names)
 
     def left_out(self, way: Way) -> Found:
-        """Each network that teaches, with what the other networks teach."""
-        if not way.unknowns:
-            return self.predicted(way, way.placement, self.teachers)
+        """Each fitted network, predicted by what was fitted to the others."""
+        if not way.coefficients:
+            return self.predicted(way, way.composition, self.teachers)
         names = [case.network for case in self.teachers]
-        placements = taught_by_others(self.predictor, self._lessons(way, self.teachers), way.unknowns, names)
+        compositions = leave_one_network_out(
+            self.predictor, self._measured(way, self.teachers), way.coefficients, names
+        )
         return {
-            case: self._prepared[way.fused][case].predict(placement=each)
-            for case, each in zip(self.teachers, placements, strict=True)
+            case: self._prepared[way.fused][case].predict(composition=each)
+            for case, each in zip(self.teachers, compositions, strict=True)
         }
 
-    def predicted(self, way: Way, placement: Placement, cases: Sequence[Case]) -> Found:
-        return {case: self._prepared[way.fused][case].predict(placement=placement) for case in cases}
+    def predicted(self, way: Way, composition: Composition, cases: Sequence[Case]) -> Found:
+        return {case: self._prepared[way.fused][case].predict(composition=composition) for case in cases}
 
-    def _lessons(self, way: Way, cases: Sequence[Case]) -> list[tuple[PreparedModel, float]]:
+    def _measured(self, way: Way, cases: Sequence[Case]) -> list[tuple[PreparedModel, float]]:
         return [(self._prepared[way.fused][case], self.measured[case].seconds) for case in cases]
 
     def ways(self) -> list[Way]:
         """Without a difference between fused and not there are fewer."""
-        return [way for way in WAYS if rules_for(self.backend) is not None or way.unknowns or way is ALONE]
+        return [way for way in WAYS if rules_for(self.backend) is not None or way.coefficients or way is ALONE]
 
 
 def network_rows(networks: Networks, which: str, found: Found) -> Iterator[dict[str, Any]]:
     """A network a row: measured, its layers alone, and all of it."""
-    alone = networks.predicted(ALONE, ALONE.placement, list(found))
+    alone = networks.predicted(ALONE, ALONE.composition, list(found))
     for case, each in found.items():
         measured = networks.measured[case]
         yield {
@@ -183,22 +186,22 @@ def way_row(networks: Networks, way: Way, left_out: Found, unseen: Found) -> dic
     return row
 
 
-def compare(networks: Networks) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Placement]:
-    """Rows by network, rows by way of adding layers up, and the placement that all who teach together teach."""
+def compare(networks: Networks) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Composition]:
+    """Rows by network, rows by way of adding layers up, and the composition fitted to all of the first list."""
     rows, ways = [], []
     for way in networks.ways():
         print(f"{networks.backend}: {way.name}", file=sys.stderr, flush=True)
-        placement = networks.taught(way, networks.teachers)
-        left_out, unseen = networks.left_out(way), networks.predicted(way, placement, networks.unseen)
+        composition = networks.fitted(way, networks.teachers)
+        left_out, unseen = networks.left_out(way), networks.predicted(way, composition, networks.unseen)
         ways.append(way_row(networks, way, left_out, unseen))
-        if way is ALL_LEARNED:
+        if way is ALL_FITTED:
             rows += [*network_rows(networks, NEW, unseen), *network_rows(networks, TAUGHT, left_out)]
     smallest = min(case.batch_size for case in networks.teachers)
     small = [case for case in networks.teachers if case.batch_size == smallest]
     beyond = [case for case in networks.unseen if case.batch_size > smallest]
-    narrow = networks.taught(ALL_LEARNED, small)
-    rows += network_rows(networks, OTHER_BATCH, networks.predicted(ALL_LEARNED, narrow, beyond))
-    return rows, ways, networks.taught(ALL_LEARNED, networks.teachers)
+    narrow = networks.fitted(ALL_FITTED, small)
+    rows += network_rows(networks, OTHER_BATCH, networks.predicted(ALL_FITTED, narrow, beyond))
+    return rows, ways, networks.fitted(ALL_FITTED, networks.teachers)
 
 
 def captured_once(folder: Path, case: Case, tell: Callable[[str], None]) -> CapturedModel:
@@ -263,8 +266,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     names = [*options.teaching, *options.unseen]
     check_names(names)
-    if len(set(options.teaching)) <= FEWEST:
-        raise UsageError(f"--teaching: name more than {FEWEST}, as each is predicted with what the others teach")
+    if len(set(options.teaching)) <= FEWEST_NETWORKS:
+        raise UsageError(f"--teaching: name more than {FEWEST_NETWORKS}, as each is left out in turn")
     if both := set(options.teaching) & set(options.unseen):
         raise UsageError(f"--unseen: {', '.join(sorted(both))} must not teach as well")
 
@@ -275,17 +278,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.out / "whole_models"
     captured = {case: captured_once(folder / "captured", case, tell) for case in cases}
     kept = Kept(folder / "measured.json")
-    rows, ways, placements = [], [], {}
+    rows, ways, compositions = [], [], {}
     for bundle in map(read_bundle, options.bundle):
         for device in bundle.devices:
             passes = 0 if options.kept else 1
             measured = measured_once(kept, bundle.backend(device), cases, tell, passes)
             networks = Networks(Predictor(bundle, device), captured, measured, options.teaching)
-            more_rows, more_ways, placement = compare(networks)
+            more_rows, more_ways, composition = compare(networks)
             rows, ways = rows + more_rows, ways + more_ways
-            placement.save(folder / f"placement-{networks.backend}.json")
-            placements[networks.backend] = asdict(placement)
-    about = {"threads": 1, "teaching": options.teaching, "unseen": options.unseen, "placements": placements}
+            composition.save(folder / f"composition-{networks.backend}.json")
+            compositions[networks.backend] = asdict(composition)
+    about = {"threads": 1, "teaching": options.teaching, "unseen": options.unseen, "compositions": compositions}
     summary = list(summary_rows(rows))
     for name, table in (("whole_models", rows), ("whole_models_summary", summary), ("whole_models_ways", ways)):
         write_tables(options.out, name, table, about)

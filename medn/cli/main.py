@@ -11,6 +11,7 @@ import typer
 
 from medn.cli.bench import bench
 from medn.cli.compare import compare
+from medn.cli.compose import compose, place
 from medn.cli.doctor import doctor
 from medn.cli.export import export
 from medn.cli.importing import import_rows
@@ -18,7 +19,6 @@ from medn.cli.inspect import inspect
 from medn.cli.leaderboard import leaderboard
 from medn.cli.listing import list_entries
 from medn.cli.output import say
-from medn.cli.place import place
 from medn.cli.predict import predict
 from medn.cli.quickstart import quickstart
 from medn.cli.report import report
@@ -74,7 +74,8 @@ app.command(name="leaderboard")(leaderboard)
 app.command(name="report")(report)
 app.command(name="compare")(compare)
 app.command(name="predict")(predict)
-app.command(name="place")(place)
+app.command(name="compose")(compose)
+app.command(name="place", hidden=True)(place)
 app.command(name="table")(table)
 app.command(name="inspect")(inspect)
 app.command(name="serve")(serve)

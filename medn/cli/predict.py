@@ -13,11 +13,11 @@ from medn.cli.predict_model import (
     WHOLE_MODEL_OPTIONS,
     BatchSizeOption,
     ColdShareOption,
+    CompositionOption,
     HtmlOption,
-    PlacementOption,
     UtilizationOption,
     predict_model,
-    read_placement,
+    read_composition,
 )
 from medn.core.errors import UsageError
 from medn.core.quantities import FURTHER
@@ -53,7 +53,7 @@ def predict(
     batch_size: BatchSizeOption = None,
     utilization: UtilizationOption = None,
     cold_share: ColdShareOption = None,
-    placement: PlacementOption = None,
+    composition: CompositionOption = None,
     html: HtmlOption = None,
     device: DeviceOption = "",
     as_json: AsJson = False,
@@ -80,10 +80,10 @@ def predict(
     if kind and is_source(kind):
         if values or table is not None or out is not None:
             raise UsageError(f"NAME=VALUE, --table and --out go with layers; with a model go {WHOLE_MODEL_OPTIONS}")
-        how = read_placement(cold_share, placement)
+        how = read_composition(cold_share, composition)
         predict_model(medn.load(bundle, device or None), kind, batch_size, utilization or 0.0, how, html, as_json)
         return
-    if any(each is not None for each in (batch_size, utilization, cold_share, placement, html)):
+    if any(each is not None for each in (batch_size, utilization, cold_share, composition, html)):
         raise UsageError(f"{WHOLE_MODEL_OPTIONS} go with a model; a layer takes batch_size=8 and the like")
     if table is None and not kind:
         raise UsageError("say a layer kind, as in conv2d in_channels=64, or give --table FILE")

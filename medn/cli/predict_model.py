@@ -14,7 +14,7 @@ from medn.core.packages import need
 from medn.core.units import latency_words, percent
 
 if TYPE_CHECKING:
-    from medn.model.composition import Placement
+    from medn.model.composition import Composition
     from medn.model.prediction import ModelPrediction
     from medn.predictor.predictor import Predictor
 
@@ -25,12 +25,15 @@ UtilizationOption = Annotated[
 ColdShareOption = Annotated[
     float | None, typer.Option("--cold-share", help="Of a model: 0 if layers find their data in the cache, to 1.")
 ]
-PlacementOption = Annotated[
-    Path | None, typer.Option("--placement", metavar="FILE", help="Of a model: how whole models run, as fitted.")
+CompositionOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--composition", metavar="FILE", help="Of a model: how layer times compose, as medn compose wrote it."
+    ),
 ]
 HtmlOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Of a model: write a page about it.")]
 
-WHOLE_MODEL_OPTIONS = "--batch-size, --utilization, --cold-share, --placement and --html"
+WHOLE_MODEL_OPTIONS = "--batch-size, --utilization, --cold-share, --composition and --html"
 
 
 def predict_model(
@@ -38,7 +41,7 @@ def predict_model(
     source: str,
     batch_size: int | None,
     utilization: float,
-    placement: Placement,
+    composition: Composition,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -46,7 +49,7 @@ def predict_model(
     from medn.model.description import sentences
     from medn.model.model_sources import read_model
 
-    found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, placement)
+    found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, composition)
     if html is not None:
         _write_page(predictor.device, found, source, html)
     if as_json:
@@ -57,14 +60,14 @@ def predict_model(
         say(sentence)
 
 
-def read_placement(cold_share: float | None, path: Path | None) -> Placement:
+def read_composition(cold_share: float | None, path: Path | None) -> Composition:
     """How whole models run, by one of the two options that say it."""
-    from medn.model.composition import HOT, everywhere, load_placement
+    from medn.model.composition import HOT, everywhere, load_composition
 
     if cold_share is not None and path is not None:
-        raise UsageError("--cold-share: already in the file of --placement; give one of the two")
+        raise UsageError("--cold-share: already in the file of --composition; give one of the two")
     if path is not None:
-        return load_placement(path)
+        return load_composition(path)
     return HOT if cold_share is None else everywhere(cold_share)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, say, write_json
-from medn.cli.predict_model import BatchSizeOption, PlacementOption, UtilizationOption, read_placement
+from medn.cli.predict_model import BatchSizeOption, CompositionOption, UtilizationOption, read_composition
 from medn.cli.summary import RunArgument
 from medn.core.errors import StoreError, UsageError
 
@@ -38,7 +38,7 @@ def report(
     ] = [],  # noqa: B006  # typer copies it
     batch_size: BatchSizeOption = None,
     utilization: UtilizationOption = None,
-    placement: PlacementOption = None,
+    composition: CompositionOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report of a run as one HTML file.
@@ -58,12 +58,12 @@ def report(
     from medn.report.summary_text import advice, summary
 
     need_libraries()
-    if not models and (batch_size, utilization, placement) != (None, None, None):
-        raise UsageError("--batch-size, --utilization and --placement go with --model")
+    if not models and (batch_size, utilization, composition) != (None, None, None):
+        raise UsageError("--batch-size, --utilization and --composition go with --model")
     names = _two_names(by)
     # First, as it is quick to tell what is wrong with a model and slow to gather a run.
-    captured, placed = _captured(models, batch_size), read_placement(None, placement)
-    parts = predicted_models(run, captured, batch_size, utilization or 0.0, placed) if models else []
+    captured, how = _captured(models, batch_size), read_composition(None, composition)
+    parts = predicted_models(run, captured, batch_size, utilization or 0.0, how) if models else []
     content = gather(run, names)
     path = write_out(out or run / "report.html", report_page(content, parts))
     told = {"summary": summary(content), "advice": advice(content)}

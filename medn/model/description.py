@@ -24,7 +24,7 @@ def sentences(found: ModelPrediction) -> Iterator[str]:
     yield from found.captured.notes
     if found.batch_doublings:
         times = f"{found.batch_doublings:.2g} times doubled or halved"
-        yield f"the batch size lies beyond those that taught the placement, {times}: the interval is wider"
+        yield f"the batch size lies beyond those that the composition was fitted to, {times}: the interval is wider"
     if found.outside_share:
         yield f"{percent(found.outside_share)} of the time in layers outside what was measured: extrapolated"
     if found.streaming_share:

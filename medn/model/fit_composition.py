@@ -1,11 +1,11 @@
-"""What whole models that were measured say about how layers run among one another, and how far off that leaves them."""
+"""How layer times compose into a model's time, fitted to whole models that were measured, and how far off that is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,52 +14,104 @@ from medn.core.errors import UsageError
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.devices.cache import largest_cache_bytes
-from medn.model.composition import BATCH_ERROR, BOUNDS, CONVERTED, COVERED, FEWEST, HOT, Placement, Unknown, everywhere
+from medn.model.composition import BATCH_ERROR, CONVERTED, COVERAGE, HOT, Composition, everywhere
 from medn.model.prepared_model import PreparedModel
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
 
+Coefficient = Literal["stretch", "conversion_share", "small_share", "large_share", "overhead_s"]
+BOUNDS: Mapping[Coefficient, tuple[float, float]] = {
+    "stretch": (-0.5, 1.0),
+    "conversion_share": (0.0, 1.0),
+    "small_share": (0.0, 1.0),
+    "large_share": (0.0, 1.0),
+    "overhead_s": (0.0, math.inf),
+}
+"""What is fitted, and between which bounds: the stretch less 1, the overhead in times of a usual layer."""
+
+FEWEST_NETWORKS = 3
+"""With fewer nothing is left to fit when one of them is left out."""
+
 RIDGE = 1e-4
 """How much a share of 1 counts beside a relative error of 1: what the measurements cannot tell stays at nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class Lessons:
-    """Measured models, and what each unknown adds to their time."""
+def fit_composition(
+    predictor: LayerPredictor,
+    measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
+    cache_bytes: float | None = None,
+    coefficients: Collection[Coefficient] = tuple(BOUNDS),
+    networks: Sequence[Hashable] | None = None,
+) -> Composition:
+    """The composition under which whole models take as long as they were measured to, by least squares on the
+    relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. Coefficients that
+    are not named stay as if layers ran alone. `networks` says which of the models are one network at several batch
+    sizes; left out, each is another one."""
+    problem = least_squares_problem(predictor, measured, cache_bytes, coefficients, networks)
+    sizes = problem.batch_sizes
+    everything = np.ones(len(problem.models), dtype=np.bool_)
+    fitted = replace(problem.solve(everything), smallest_batch=float(sizes.min()), largest_batch=float(sizes.max()))
+    if len(set(problem.networks)) < FEWEST_NETWORKS:
+        return fitted
+    error = model_error(problem)
+    return replace(fitted, error=error, batch_error=batch_error(problem, error))
 
-    start: Placement
+
+def leave_one_network_out(
+    predictor: LayerPredictor,
+    measured: Sequence[tuple[PreparedModel, float]],
+    coefficients: Collection[Coefficient] = tuple(BOUNDS),
+    networks: Sequence[Hashable] | None = None,
+) -> Iterator[Composition]:
+    """For each model the composition fitted to all other networks: no other can tell how far off a prediction is."""
+    names = list(range(len(measured)) if networks is None else networks)
+    fitted: dict[Hashable, Composition] = {}
+    for name in names:
+        if name not in fitted:
+            others = [index for index, other in enumerate(names) if other != name]
+            fitted[name] = fit_composition(
+                predictor, [measured[index] for index in others], None, coefficients, [names[index] for index in others]
+            )
+        yield fitted[name]
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquaresProblem:
+    """Measured models, and what each coefficient adds to their time."""
+
+    start: Composition
     models: tuple[PreparedModel, ...]
     networks: tuple[Hashable, ...]
     seconds: Array
     terms: Array
-    """By model and unknown, as a share of the measured time."""
+    """By model and coefficient, as a share of the measured time."""
     missing: Array
     """The share of the measured time that the layers alone do not explain."""
     usual_s: float
-    """The time of a layer, so that all unknowns are about 1."""
+    """The time of a layer, so that all coefficients are about 1."""
 
     @property
     def batch_sizes(self) -> Array:
         return np.array([model.model.batch_size for model in self.models], dtype=np.float64)
 
-    def taught(self, by: Flags) -> Placement:
-        """What some of the models teach."""
-        fitted = dict(zip(BOUNDS, _solved(self.terms[by], self.missing[by]).tolist(), strict=True))
-        fitted |= {"stretch": 1 + fitted["stretch"], "overhead_s": self.usual_s * fitted["overhead_s"]}
-        return replace(self.start, **fitted)
+    def solve(self, models: Flags) -> Composition:
+        """Fitted to some of the models."""
+        solution = dict(zip(BOUNDS, _bounded_least_squares(self.terms[models], self.missing[models]), strict=True))
+        solution |= {"stretch": 1 + solution["stretch"], "overhead_s": self.usual_s * solution["overhead_s"]}
+        return replace(self.start, **solution)
 
-    def of_other_networks(self, place: int) -> Flags:
-        return np.array([network != self.networks[place] for network in self.networks])
+    def other_networks(self, model: int) -> Flags:
+        return np.array([network != self.networks[model] for network in self.networks])
 
-    def excess(self, place: int, teachers: Flags) -> float | None:
-        """How far off a model is when others teach it, relative to its prediction, beyond what its own layers outside
-        of what was measured explain. None where nobody teaches."""
-        if not teachers.any():
+    def excess_error(self, model: int, fitted: Flags) -> float | None:
+        """How far off a model is when others are fitted, relative to its prediction, beyond what its own layers outside
+        of what was measured explain. None where no other is left."""
+        if not fitted.any():
             return None
-        found = self.models[place].predict(placement=self.taught(teachers))
-        off_s = abs(self.seconds[place] - found.latency_s)
-        return beyond(off_s, found.unlike_s) / found.latency_s
+        predicted = self.models[model].predict(composition=self.solve(fitted))
+        error_s = abs(self.seconds[model] - predicted.latency_s)
+        return beyond(error_s, predicted.unlike_s) / predicted.latency_s
 
 
 def beyond(error: float, explained: float) -> float:
@@ -71,15 +123,15 @@ def beyond(error: float, explained: float) -> float:
     return math.sqrt(max(error**2 - explained**2, 0.0))
 
 
-def learn(
+def least_squares_problem(
     predictor: LayerPredictor,
     measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
     cache_bytes: float | None = None,
-    unknowns: Collection[Unknown] = tuple(BOUNDS),
+    coefficients: Collection[Coefficient] = tuple(BOUNDS),
     networks: Sequence[Hashable] | None = None,
-) -> Lessons:
-    """As `fit_placement` takes them."""
-    start = Placement(cache_bytes=cache_bytes or largest_cache_bytes(predictor.bundle.environments))
+) -> LeastSquaresProblem:
+    """As `fit_composition` takes them."""
+    start = Composition(cache_bytes=cache_bytes or largest_cache_bytes(predictor.bundle.environments))
     models, times, rows = [], [], []
     for model, seconds in measured:
         if not 0 < seconds < math.inf:
@@ -87,60 +139,60 @@ def learn(
         prepared = model if isinstance(model, PreparedModel) else PreparedModel(predictor, model)
         models.append(prepared)
         times.append(seconds)
-        rows.append([part_s / seconds for part_s in _parts_s(prepared, start)])
+        rows.append([term_s / seconds for term_s in _terms_s(prepared, start)])
     if not rows:
-        raise UsageError("a placement is fitted to measured models: give at least one")
+        raise UsageError("a composition is fitted to measured models: give at least one")
     names = tuple(range(len(models)) if networks is None else networks)
     if len(names) != len(models):
         raise UsageError(f"networks: must be as many as the measured models, {len(models)} (got {len(names)})")
-    terms, seconds_of = np.array(rows), np.array(times)
-    alone = np.array([model.predict().latency_s for model in models])
+    terms, measured_s = np.array(rows), np.array(times)
+    alone_s = np.array([model.predict().latency_s for model in models])
     usual_s = float(1 / terms[:, -1].mean())
     terms[:, -1] *= usual_s
-    terms[:, [name not in unknowns for name in BOUNDS]] = 0
-    return Lessons(start, tuple(models), names, seconds_of, terms, 1 - alone / seconds_of, usual_s)
+    terms[:, [name not in coefficients for name in BOUNDS]] = 0
+    return LeastSquaresProblem(start, tuple(models), names, measured_s, terms, 1 - alone_s / measured_s, usual_s)
 
 
-def model_error(lessons: Lessons) -> float:
-    """How far off models are when other networks teach."""
-    found = [lessons.excess(place, lessons.of_other_networks(place)) for place in range(len(lessons.models))]
-    return _covering([each for each in found if each is not None])
+def model_error(problem: LeastSquaresProblem) -> float:
+    """How far off models are when other networks are fitted."""
+    errors = [problem.excess_error(model, problem.other_networks(model)) for model in range(len(problem.models))]
+    return _covering([error for error in errors if error is not None])
 
 
-def batch_error(lessons: Lessons, error: float) -> float:
-    """What a doubling of the batch size adds to the error: from models whose own batch size teaches nothing, nor does
-    their network at another one. Only sizes that lie beyond all others can tell."""
-    sizes = lessons.batch_sizes
-    found: list[float] = []
+def batch_error(problem: LeastSquaresProblem, error: float) -> float:
+    """What a doubling of the batch size adds to the error: from models whose own batch size is not fitted, nor is their
+    network at another one. Only sizes that lie beyond all others can tell."""
+    sizes = problem.batch_sizes
+    errors: list[float] = []
     for size in sorted({sizes.min(), sizes.max()}):
         others = sizes != size
         if not others.any():
             return BATCH_ERROR
         doublings = abs(math.log2(size / sizes[others][np.abs(np.log(sizes[others] / size)).argmin()]))
-        for place in np.flatnonzero(~others):
-            excess = lessons.excess(int(place), others & lessons.of_other_networks(int(place)))
-            found += [] if excess is None else [beyond(excess, error) / doublings]
-    return _covering(found) if len(found) >= FEWEST else BATCH_ERROR
+        for model in np.flatnonzero(~others):
+            excess = problem.excess_error(int(model), others & problem.other_networks(int(model)))
+            errors += [] if excess is None else [beyond(excess, error) / doublings]
+    return _covering(errors) if len(errors) >= FEWEST_NETWORKS else BATCH_ERROR
 
 
 def _covering(errors: Sequence[float]) -> float:
-    """The error that `COVERED` of such models stay below."""
-    return sorted(errors)[min(len(errors), math.ceil(COVERED * (len(errors) + 1))) - 1]
+    """The error that `COVERAGE` of such models stay below."""
+    return sorted(errors)[min(len(errors), math.ceil(COVERAGE * (len(errors) + 1))) - 1]
 
 
-def _solved(terms: Array, missing: Array) -> Array:
-    """The unknowns within their bounds, by least squares."""
+def _bounded_least_squares(terms: Array, missing: Array) -> list[float]:
+    """The coefficients within their bounds."""
     from scipy.optimize import lsq_linear
 
     low, high = zip(*BOUNDS.values(), strict=True)
     penalty = math.sqrt(RIDGE) * np.eye(len(BOUNDS))
-    found = lsq_linear(np.vstack([terms, penalty]), np.append(missing, np.zeros(len(BOUNDS))), (low, high)).x
-    return np.clip(found, low, high)
+    solution = lsq_linear(np.vstack([terms, penalty]), np.append(missing, np.zeros(len(BOUNDS))), (low, high)).x
+    return [float(value) for value in np.clip(solution, low, high)]
 
 
-def _parts_s(prepared: PreparedModel, start: Placement) -> tuple[float, ...]:
-    """What each unknown adds to a model's seconds where it is 1, in the order of `BOUNDS`."""
-    alone, cold, converted = (prepared.predict(placement=each) for each in (HOT, everywhere(1.0), CONVERTED))
+def _terms_s(prepared: PreparedModel, start: Composition) -> tuple[float, ...]:
+    """What each coefficient adds to a model's seconds where it is 1, in the order of `BOUNDS`."""
+    alone, cold, converted = (prepared.predict(composition=way) for way in (HOT, everywhere(1.0), CONVERTED))
     largeness, cold_s = start.largeness(alone.memory_bytes), cold.latency_s - alone.latency_s
     converting_s = converted.latency_s - alone.latency_s
     runs = sum(layer.repeats for layer in prepared.running.layers)

@@ -1,4 +1,4 @@
-"""Whole models timed on a backend, in turns, as a sweep visits layers: what a placement is learned from."""
+"""Whole models timed on a backend, in turns, as a sweep visits layers: what a composition is fitted to."""
 
 from __future__ import annotations
 

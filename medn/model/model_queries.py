@@ -22,7 +22,7 @@ from medn.model.unmeasured_conditions import widened
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
-    from medn.model.composition import Placement
+    from medn.model.composition import Composition
 
 
 FURTHER = ("energy_j",)
@@ -72,11 +72,11 @@ class Group:
         """The state in which a layer takes least."""
         return "inside" if "inside" in self.states else "hot"
 
-    def estimate(self, conditions: Mapping[str, Scalar], placement: Placement, cold_share: float) -> Estimates:
-        """As among other layers: what they take alone, and what placement and a share of a cold cache add to it."""
+    def estimate(self, conditions: Mapping[str, Scalar], composition: Composition, cold_share: float) -> Estimates:
+        """Among other layers: what they take alone, and what the composition and a share of a cold cache add to it."""
         alone = self._found(self.alone, conditions)
-        latency_s = placement.stretch * alone.latency_s
-        for share, (low, high) in ((placement.conversion_share, CONVERTING), (cold_share, COOLING)):
+        latency_s = composition.stretch * alone.latency_s
+        for share, (low, high) in ((composition.conversion_share, CONVERTING), (cold_share, COOLING)):
             if share and {low, high} <= set(self.states):
                 less, more = (self._found(state, conditions).latency_s for state in (low, high))
                 latency_s = latency_s + share * np.maximum(more - less, 0)

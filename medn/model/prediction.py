@@ -65,7 +65,7 @@ class ModelPrediction:
     unlike_s: float
     """How far off layers may make it that are outside of what was measured, or not predicted at all."""
     batch_doublings: float
-    """How often the nearest batch size that taught the placement must be doubled or halved; 0 where none taught."""
+    """How often the nearest batch size that was fitted must be doubled or halved; 0 where nothing was fitted."""
     level: float
     """What the intervals of the layers promise; for the whole model nothing was measured that could."""
     weight_bytes: int

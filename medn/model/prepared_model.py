@@ -11,7 +11,7 @@ from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.estimator.prediction import Predictions
 from medn.estimator.query import condition
-from medn.model.composition import COVERED, HOT, Placement
+from medn.model.composition import COVERAGE, HOT, Composition
 from medn.model.conditioned_rows import remembered
 from medn.model.fused_model import as_run
 from medn.model.model_queries import Asked, ask
@@ -36,22 +36,22 @@ class PreparedModel:
         """Its layers as the backend runs them, several in one where it fuses them."""
         self._generic: Generic | None = None
         self._asked: dict[int, Asked] = {}
-        self._told: dict[tuple[int, float, Placement], ModelPrediction] = {}
+        self._told: dict[tuple[int, float, Composition], ModelPrediction] = {}
 
     def predict(
-        self, batch_size: int | None = None, utilization: float = 0.0, placement: Placement = HOT
+        self, batch_size: int | None = None, utilization: float = 0.0, composition: Composition = HOT
     ) -> ModelPrediction:
         """What the model costs. Left out, the batch size is that at which the model was captured."""
         batch_size = condition("batch_size", self.model.batch_size if batch_size is None else batch_size)
-        key = (batch_size, condition("utilization", utilization), placement)
+        key = (batch_size, condition("utilization", utilization), composition)
         return remembered(self._told, key, lambda: self._predict(*key))
 
-    def _predict(self, batch_size: int, utilization: float, placement: Placement) -> ModelPrediction:
+    def _predict(self, batch_size: int, utilization: float, composition: Composition) -> ModelPrediction:
         asked = self._ask(batch_size)
-        cold_share = placement.cold_share(self.running.parameter_bytes + asked.peak_bytes)
-        found = self._answers(asked, utilization, placement, cold_share)
+        cold_share = composition.cold_share(self.running.parameter_bytes + asked.peak_bytes)
+        found = self._answers(asked, utilization, composition, cold_share)
         for seconds in (found.latency_s, found.low_s, found.high_s):
-            seconds += placement.overhead_s
+            seconds += composition.overhead_s
         known = np.ones(len(found), dtype=np.bool_)
         known[asked.work_places] = False
         streaming = np.zeros(len(found), dtype=np.bool_)
@@ -65,17 +65,19 @@ class PreparedModel:
 
         def error_s(of_layers: Array) -> float:
             """Measured models tell how far off a whole is, but not for layers unlike theirs."""
-            if not placement.error:
+            if not composition.error:
                 return combined(of_layers)
-            return placement.error_s(latency_s, combined(of_layers * unlike), batch_size)
+            return composition.error_s(latency_s, combined(of_layers * unlike), batch_size)
 
         return ModelPrediction(
             latency_s=latency_s,
             low_s=max(latency_s - error_s(below_s), 0.0),
             high_s=latency_s + error_s(above_s),
             unlike_s=combined(above_s * unlike),
-            batch_doublings=placement.doublings(batch_size) if placement.error else 0.0,
-            level=COVERED if placement.error else min((group.estimator.level for group in asked.groups), default=0.0),
+            batch_doublings=composition.doublings(batch_size) if composition.error else 0.0,
+            level=COVERAGE
+            if composition.error
+            else min((group.estimator.level for group in asked.groups), default=0.0),
             weight_bytes=self.running.parameter_bytes,
             peak_activation_bytes=asked.peak_bytes,
             energy_j=_energy(found, known, asked.counts),
@@ -92,12 +94,12 @@ class PreparedModel:
     def _ask(self, batch_size: int) -> Asked:
         return remembered(self._asked, batch_size, lambda: ask(self.predictor, self.running, batch_size))
 
-    def _answers(self, asked: Asked, utilization: float, placement: Placement, cold_share: float) -> Predictions:
+    def _answers(self, asked: Asked, utilization: float, composition: Composition, cold_share: float) -> Predictions:
         """The answer to each question."""
         energies = any("energy_j" in group.estimator.further for group in asked.groups)
         result = Predictions.empty(len(asked.counts), ["energy_j"] if energies else [])
         for group in asked.groups:
-            found, places = group.estimate({"utilization": utilization}, placement, cold_share), group.places
+            found, places = group.estimate({"utilization": utilization}, composition, cold_share), group.places
             result.latency_s[places], result.low_s[places], result.high_s[places] = found[:3]
             result.level[places], result.in_range[places] = group.estimator.level, found.in_range
             if result.energy_j is not None and "energy_j" in found.further:
@@ -105,7 +107,7 @@ class PreparedModel:
         if len(asked.works):
             self._generic = self._generic or Generic(self.predictor)
             places = asked.work_places
-            seconds = placement.stretch * self._generic.speed(utilization).seconds(*asked.works.T)
+            seconds = composition.stretch * self._generic.speed(utilization).seconds(*asked.works.T)
             result.latency_s[places], result.low_s[places] = seconds, seconds / FACTOR
             result.high_s[places], result.level[places], result.in_range[places] = seconds * FACTOR, 0.0, False
         return result
@@ -117,10 +119,10 @@ def predict_model(
     *,
     batch_size: int | None = None,
     utilization: float = 0.0,
-    placement: Placement = HOT,
+    composition: Composition = HOT,
 ) -> ModelPrediction:
     """What a captured model costs on the predictor's device; to ask for it again, keep a `PreparedModel`."""
-    return PreparedModel(predictor, captured).predict(batch_size, utilization, placement)
+    return PreparedModel(predictor, captured).predict(batch_size, utilization, composition)
 
 
 def _spread(answers: Predictions, asked: Asked) -> Predictions:

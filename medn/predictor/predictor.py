@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from medn.capture.captured_model import CapturedModel
-    from medn.model.composition import Placement
+    from medn.model.composition import Composition
     from medn.model.prediction import ModelPrediction
     from medn.model.prepared_model import PreparedModel
 
@@ -53,7 +53,7 @@ class Predictor(LayerPredictor):
         example_input: Any = None,
         batch_size: int | None = None,
         utilization: float = 0.0,
-        placement: Placement | None = None,
+        composition: Composition | None = None,
     ) -> ModelPrediction:
         """What a whole model costs: a torch module with an example of its input, an .onnx file, or a captured model.
 
@@ -70,7 +70,7 @@ class Predictor(LayerPredictor):
         prepared = self._prepared
         if prepared is None or prepared.model is not captured:
             prepared = self._prepared = PreparedModel(self, captured)
-        return prepared.predict(batch_size, utilization, placement or HOT)
+        return prepared.predict(batch_size, utilization, composition or HOT)
 
 
 def load(path: str | PathLike[str], device: str | None = None, *, limits: Limits = LIMITS) -> Predictor:

@@ -10,7 +10,7 @@ from medn.capture.captured_model import CapturedModel
 from medn.choosing.bundling import made_bundle
 from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.core.units import latency_words, percent
-from medn.model.composition import HOT, Placement
+from medn.model.composition import HOT, Composition
 from medn.model.description import sentences
 from medn.model.prediction import ModelPrediction
 from medn.predictor.predictor import Predictor
@@ -47,13 +47,13 @@ def predicted_models(
     models: Mapping[str, CapturedModel],
     batch_size: int | None = None,
     utilization: float = 0.0,
-    placement: Placement = HOT,
+    composition: Composition = HOT,
 ) -> list[ModelPart]:
     """Models by name, predicted by what was chosen in a run for each of its devices."""
     bundle = made_bundle(folder, load_candidates(folder / CHOSEN_FOLDER), folder.resolve().name)
     predictors = [Predictor(bundle, device) for device in bundle.devices]
     return [
-        ModelPart(name, predictor.device, predictor.model(model, None, batch_size, utilization, placement))
+        ModelPart(name, predictor.device, predictor.model(model, None, batch_size, utilization, composition))
         for name, model in models.items()
         for predictor in predictors
     ]

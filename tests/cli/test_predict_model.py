@@ -75,8 +75,8 @@ def test_json_has_totals_and_layers(bundle: str, capsys: Capture) -> None:
 
 def test_a_captured_file_and_a_condition_are_read(bundle: str, tmp_path: Path, capsys: Capture) -> None:
     capture(torch.nn.Linear(128, 100), torch.zeros(1, 128)).save(tmp_path / "net.json")
-    Path("placement.json").write_text('{"small_share":0,"large_share":0,"cache_bytes":1,"overhead_s":1.0}')
-    assert medn(["predict", bundle, "net.json", "--placement", "placement.json", "--utilization", "0.2", "--json"]) == 0
+    Path("fit.json").write_text('{"small_share":0,"large_share":0,"cache_bytes":1,"overhead_s":1.0}')
+    assert medn(["predict", bundle, "net.json", "--composition", "fit.json", "--utilization", "0.2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["latency_s"] > 1
     assert found["utilization"] == 0.2
@@ -133,8 +133,8 @@ def test_a_page_has_the_picture_and_the_table_and_needs_nothing(bundle: str, tmp
         (["python:own_nets:make", "--batch-size", "0"], "batch_size: must be at least 1"),
         (["python:own_nets:make", "--utilization", "2"], "utilization: must be at most 0.95"),
         (["python:own_nets:make", "--cold-share", "2"], "cold_share: must be from 0 to 1"),
-        (["python:own_nets:make", "--cold-share", "1", "--placement", "p.json"], "give one of the two"),
-        (["python:own_nets:make", "--placement", "p.json"], "p.json: cannot be read"),
+        (["python:own_nets:make", "--cold-share", "1", "--composition", "p.json"], "give one of the two"),
+        (["python:own_nets:make", "--composition", "p.json"], "p.json: cannot be read"),
         (["linear", "in_features=8", "out_features=8", "--batch-size", "8"], "go with a model"),
     ],
 )

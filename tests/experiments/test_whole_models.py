@@ -13,7 +13,7 @@ from experiments import measured_models, whole_models
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.core.errors import UsageError
 from medn.model import measured_models as measuring
-from medn.model.composition import load_placement
+from medn.model.composition import load_composition
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 TEACHING = ("mobilenetv3_large_100", "ghostnet_100", "resnet18", "convnext_atto")
@@ -45,7 +45,7 @@ def test_networks_are_measured_predicted_and_kept(
     ways = [row["layers added up"] for row in json.loads((tmp_path / "whole_models_ways.json").read_text())["rows"]]
     assert ways[0] == "every layer alone"
     assert "fused groups alone" not in ways
-    assert load_placement(tmp_path / "whole_models" / "placement-torch.json").largest_batch == 2
+    assert load_composition(tmp_path / "whole_models" / "composition-torch.json").largest_batch == 2
     assert "torch: round 1 of 1" in capsys.readouterr().err
     assert whole_models.main(arguments) == 0
     assert "round" not in capsys.readouterr().err

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import medn
+from medn.capture.capture import capture
 from medn.cli.main import run as run_command
+from medn.model.composition import load_composition
 
 FIRST = Path(__file__).parent / "first"
 
@@ -64,3 +67,20 @@ def test_an_old_run_is_trained_on(old_run: Path, capsys: pytest.CaptureFixture[s
     assert run_command(["train", str(old_run), "--time", "4", "--regressors", "linear,roofline", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {each["regressor"] for each in told["candidates"] if not each["reason"]} == {"linear", "roofline"}
+
+
+def test_a_file_that_medn_place_wrote_is_a_composition() -> None:
+    composition = load_composition(FIRST / "placement.json")
+    assert (composition.stretch, composition.overhead_s, composition.largest_batch) == (1.25, 3e-6, 16.0)
+
+
+def test_a_model_is_predicted_with_a_file_that_medn_place_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture(torch.nn.Linear(64, 64), torch.zeros(1, 64)).save(tmp_path / "net.json")
+    old = ["--composition", str(FIRST / "placement.json")]
+    seconds = []
+    for options in ([], old):
+        assert run_command(["predict", str(FIRST / "bundle.medn"), str(tmp_path / "net.json"), "--json", *options]) == 0
+        seconds.append(json.loads(capsys.readouterr().out)["latency_s"])
+    assert seconds[1] == pytest.approx(1.25 * seconds[0] + 3e-6)

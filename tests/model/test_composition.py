@@ -19,16 +19,14 @@ from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
 from medn.deployed.candidate import deployed_of
 from medn.model.composition import (
-    COVERED,
+    COVERAGE,
     HOT,
-    Placement,
+    Composition,
     everywhere,
-    fit_placement,
-    load_placement,
-    taught_by_others,
+    load_composition,
 )
 from medn.model.description import sentences
-from medn.model.fit_composition import learn
+from medn.model.fit_composition import fit_composition, least_squares_problem, leave_one_network_out
 from medn.model.prepared_model import PreparedModel, predict_model
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Form, Parts
@@ -99,7 +97,7 @@ def test_layers_are_hot_unless_said_otherwise(both: Predictor, models: list[Capt
 
 
 def test_a_cold_share_lies_between_hot_and_cold(both: Predictor, models: list[CapturedModel]) -> None:
-    hot, half, cold = (predict_model(both, models[1], placement=everywhere(share)) for share in (0.0, 0.5, 1.0))
+    hot, half, cold = (predict_model(both, models[1], composition=everywhere(share)) for share in (0.0, 0.5, 1.0))
     assert cold.latency_s == pytest.approx(3 * hot.latency_s)
     assert half.latency_s == pytest.approx(2 * hot.latency_s)
     assert half.low_s < half.latency_s < half.high_s
@@ -107,23 +105,25 @@ def test_a_cold_share_lies_between_hot_and_cold(both: Predictor, models: list[Ca
 
 
 def test_a_bundle_measured_one_way_gives_that_way(predictor: Predictor, models: list[CapturedModel]) -> None:
-    hot, cold = (predict_model(predictor, models[0], placement=everywhere(share)) for share in (0.0, 1.0))
+    hot, cold = (predict_model(predictor, models[0], composition=everywhere(share)) for share in (0.0, 1.0))
     assert hot.latency_s == cold.latency_s
     assert hot.rows[0].in_range
 
 
 def test_every_layer_pays_the_overhead(predictor: Predictor, models: list[CapturedModel]) -> None:
-    without, paid = (predict_model(predictor, models[2], placement=each) for each in (HOT, Placement(overhead_s=1e-3)))
+    without, paid = (
+        predict_model(predictor, models[2], composition=each) for each in (HOT, Composition(overhead_s=1e-3))
+    )
     assert paid.latency_s == pytest.approx(without.latency_s + 3e-3)
     assert paid.rows[0].latency_s == pytest.approx(without.rows[0].latency_s + 1e-3)
 
 
 def test_what_measured_models_obey_is_found_again(both: Predictor, models: list[CapturedModel]) -> None:
-    law = Placement(stretch=1.2, small_share=0.1, large_share=0.7, cache_bytes=300_000, overhead_s=2e-6)
-    measured = [(each, PreparedModel(both, each).predict(placement=law).latency_s) for each in models]
-    found = fit_placement(both, measured, cache_bytes=law.cache_bytes)
+    law = Composition(stretch=1.2, small_share=0.1, large_share=0.7, cache_bytes=300_000, overhead_s=2e-6)
+    measured = [(each, PreparedModel(both, each).predict(composition=law).latency_s) for each in models]
+    found = fit_composition(both, measured, cache_bytes=law.cache_bytes)
     for each, seconds in measured:
-        assert predict_model(both, each, placement=found).latency_s == pytest.approx(seconds, rel=0.01)
+        assert predict_model(both, each, composition=found).latency_s == pytest.approx(seconds, rel=0.01)
     # Where cold is three times hot for every layer, a stretch cannot be told from a cold share.
     assert found.stretch + 2 * found.large_share == pytest.approx(law.stretch + 2 * law.large_share, rel=0.05)
     assert found.overhead_s == pytest.approx(law.overhead_s, rel=0.1)
@@ -132,49 +132,49 @@ def test_what_measured_models_obey_is_found_again(both: Predictor, models: list[
 def test_models_slower_than_their_layers_by_a_factor_are_stretched(
     predictor: Predictor, models: list[CapturedModel]
 ) -> None:
-    found = fit_placement(predictor, [(each, 1.3 * predict_model(predictor, each).latency_s) for each in models])
+    found = fit_composition(predictor, [(each, 1.3 * predict_model(predictor, each).latency_s) for each in models])
     assert found.stretch == pytest.approx(1.3, rel=0.01)
     assert found.overhead_s == pytest.approx(0, abs=1e-7)
 
 
 def test_without_a_cold_cache_only_the_overhead_is_learned(predictor: Predictor, models: list[CapturedModel]) -> None:
     measured = [(each, predict_model(predictor, each).latency_s + 1e-5 * len(each.layers)) for each in models]
-    found = fit_placement(predictor, measured)
+    found = fit_composition(predictor, measured)
     assert (found.small_share, found.large_share) == pytest.approx((0, 0), abs=1e-6)
     assert found.overhead_s == pytest.approx(1e-5, rel=0.01)
 
 
 def test_models_faster_than_their_layers_have_no_overhead(both: Predictor, models: list[CapturedModel]) -> None:
-    found = fit_placement(both, [(each, predict_model(both, each).latency_s / 2) for each in models])
+    found = fit_composition(both, [(each, predict_model(both, each).latency_s / 2) for each in models])
     assert (found.small_share, found.large_share, found.overhead_s) == pytest.approx((0, 0, 0), abs=1e-6)
 
 
 def test_an_interval_is_as_wide_as_measured_models_were_off(both: Predictor, models: list[CapturedModel]) -> None:
     odd = [1.0, 1.2, 0.8, 1.3, 0.7]
-    found = fit_placement(
+    found = fit_composition(
         both, [(each, share * predict_model(both, each).latency_s) for each, share in zip(models, odd, strict=True)]
     )
     assert 0.2 < found.error < 1.5
-    placed = predict_model(both, models[0], placement=found)
-    assert placed.high_s == pytest.approx(placed.latency_s * (1 + found.error))
-    assert placed.level == COVERED
+    composed = predict_model(both, models[0], composition=found)
+    assert composed.high_s == pytest.approx(composed.latency_s * (1 + found.error))
+    assert composed.level == COVERAGE
 
 
 def test_layers_outside_of_what_was_measured_widen_an_interval(both: Predictor) -> None:
-    placed = predict_model(both, model(50_000, 90), placement=Placement(error=1e-6))
-    assert not placed.rows[0].in_range
-    assert placed.high_s > placed.latency_s * 1.01
+    composed = predict_model(both, model(50_000, 90), composition=Composition(error=1e-6))
+    assert not composed.rows[0].in_range
+    assert composed.high_s > composed.latency_s * 1.01
 
 
-def half_width(predictor: Predictor, asked: CapturedModel, placement: Placement, batch_size: int = 1) -> float:
+def half_width(predictor: Predictor, asked: CapturedModel, composition: Composition, batch_size: int = 1) -> float:
     """Of the interval of a model, as a share of its time."""
-    found = predict_model(predictor, asked, placement=placement, batch_size=batch_size)
+    found = predict_model(predictor, asked, composition=composition, batch_size=batch_size)
     return (found.high_s - found.latency_s) / found.latency_s
 
 
 def test_what_lies_outside_adds_to_what_models_like_those_are_off_by(both: Predictor) -> None:
     outside = model(50_000, 90)
-    alone, little, much = (half_width(both, outside, Placement(error=error)) for error in (1e-6, 0.05, 0.3))
+    alone, little, much = (half_width(both, outside, Composition(error=error)) for error in (1e-6, 0.05, 0.3))
     assert little == pytest.approx(math.hypot(alone, 0.05))
     assert much == pytest.approx(math.hypot(alone, 0.3))
 
@@ -184,41 +184,41 @@ def test_what_layers_outside_explain_is_no_error_of_the_model(both: Predictor) -
         (each, predict_model(both, each).latency_s) for each in (model(50, 90), model(70, 150, 80), model(*[60] * 9))
     ]
     outside = model(50_000, 90)
-    off = half_width(both, outside, Placement(error=1e-9))
+    off = half_width(both, outside, Composition(error=1e-9))
     for share, left in ((0.8, 0.0), (1.25, 0.75 * off)):
         odd = (outside, (1 + share * off) * predict_model(both, outside).latency_s)
-        lessons = learn(both, [*inside, odd])
-        assert lessons.excess(3, lessons.of_other_networks(3)) == pytest.approx(left, rel=0.05, abs=1e-9)
+        problem = least_squares_problem(both, [*inside, odd])
+        assert problem.excess_error(3, problem.other_networks(3)) == pytest.approx(left, rel=0.05, abs=1e-9)
 
 
-def test_a_batch_size_that_taught_nothing_widens_an_interval(both: Predictor, models: list[CapturedModel]) -> None:
-    taught = Placement(error=0.05, smallest_batch=1, largest_batch=2, batch_error=0.1)
-    first, last, beyond, far = (half_width(both, models[1], taught, batch_size) for batch_size in (1, 2, 4, 8))
+def test_a_batch_size_that_was_not_fitted_widens_an_interval(both: Predictor, models: list[CapturedModel]) -> None:
+    fitted = Composition(error=0.05, smallest_batch=1, largest_batch=2, batch_error=0.1)
+    first, last, beyond, far = (half_width(both, models[1], fitted, batch_size) for batch_size in (1, 2, 4, 8))
     assert (first, last) == pytest.approx((0.05, 0.05))
     assert beyond == pytest.approx(math.hypot(0.05, 0.1))
     assert far == pytest.approx(math.hypot(0.05, 0.2))
 
 
-def test_that_a_batch_size_taught_nothing_is_told(both: Predictor, models: list[CapturedModel]) -> None:
-    taught = Placement(error=0.05, smallest_batch=1, largest_batch=2)
-    inside, outside = (predict_model(both, models[1], placement=taught, batch_size=size) for size in (2, 8))
+def test_that_a_batch_size_was_not_fitted_is_told(both: Predictor, models: list[CapturedModel]) -> None:
+    fitted = Composition(error=0.05, smallest_batch=1, largest_batch=2)
+    inside, outside = (predict_model(both, models[1], composition=fitted, batch_size=size) for size in (2, 8))
     assert (inside.batch_doublings, outside.batch_doublings) == (0, 2)
-    told = "the batch size lies beyond those that taught the placement"
-    assert [any(told in each for each in sentences(found)) for found in (inside, outside)] == [False, True]
+    warning = "the batch size lies beyond those that the composition was fitted to"
+    assert [any(warning in line for line in sentences(found)) for found in (inside, outside)] == [False, True]
 
 
-def test_where_no_models_taught_no_batch_size_is_beyond(both: Predictor, models: list[CapturedModel]) -> None:
-    assert predict_model(both, models[1], placement=everywhere(0.5), batch_size=8).batch_doublings == 0
+def test_where_nothing_was_fitted_no_batch_size_is_beyond(both: Predictor, models: list[CapturedModel]) -> None:
+    assert predict_model(both, models[1], composition=everywhere(0.5), batch_size=8).batch_doublings == 0
 
 
 def test_how_far_another_batch_size_is_off_is_learned(predictor: Predictor) -> None:
-    def taught(longer: float) -> Placement:
+    def fitted(longer: float) -> Composition:
         prepared = [PreparedModel(predictor, model(*each, batch_size=size)) for each in SIZES for size in (1, 8)]
         seconds = [each.predict().latency_s * (longer if each.model.batch_size == 8 else 1) for each in prepared]
         names = [str(each) for each in SIZES for _ in (1, 8)]
-        return fit_placement(predictor, list(zip(prepared, seconds, strict=True)), networks=names)
+        return fit_composition(predictor, list(zip(prepared, seconds, strict=True)), networks=names)
 
-    plain, odd = taught(1.0), taught(2.0)
+    plain, odd = fitted(1.0), fitted(2.0)
     assert (plain.smallest_batch, plain.largest_batch) == (1, 8)
     assert plain.batch_error == pytest.approx(0, abs=0.01)
     assert odd.batch_error > 0.1
@@ -228,30 +228,30 @@ def test_all_batch_sizes_of_a_network_are_left_out_together(predictor: Predictor
     prepared = [PreparedModel(predictor, model(*each, batch_size=size)) for each in SIZES for size in (1, 8)]
     odd = [(each, (1 + 0.1 * place) * each.predict().latency_s) for place, each in enumerate(prepared)]
     names = [str(each) for each in SIZES for _ in (1, 8)]
-    first = next(iter(taught_by_others(predictor, odd, networks=names)))
-    assert first == fit_placement(predictor, odd[2:], networks=names[2:])
+    first = next(iter(leave_one_network_out(predictor, odd, networks=names)))
+    assert first == fit_composition(predictor, odd[2:], networks=names[2:])
 
 
 def test_nothing_is_fitted_to_nothing(predictor: Predictor, models: list[CapturedModel]) -> None:
     with pytest.raises(UsageError, match="at least one"):
-        fit_placement(predictor, [])
+        fit_composition(predictor, [])
     with pytest.raises(UsageError, match="measured seconds: must be above 0"):
-        fit_placement(predictor, [(models[0], 0.0)])
+        fit_composition(predictor, [(models[0], 0.0)])
     with pytest.raises(UsageError, match="networks: must be as many as the measured models, 1"):
-        fit_placement(predictor, [(models[0], 1.0)], networks=["small", "large"])
+        fit_composition(predictor, [(models[0], 1.0)], networks=["small", "large"])
 
 
-def test_a_placement_is_saved_and_read_again(tmp_path: Path) -> None:
-    written = Placement(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6, 0.07, 1, 16, 0.02)
-    written.save(tmp_path / "placement.json")
-    assert load_placement(tmp_path / "placement.json") == written
+def test_a_composition_is_saved_and_read_again(tmp_path: Path) -> None:
+    written = Composition(1.1, 0.2, 0.1, 0.8, 1e6, 3e-6, 0.07, 1, 16, 0.02)
+    written.save(tmp_path / "composition.json")
+    assert load_composition(tmp_path / "composition.json") == written
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"shape": 0}'])
-def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) -> None:
-    (tmp_path / "placement.json").write_text(text)
-    with pytest.raises(UsageError, match="not a placement"):
-        load_placement(tmp_path / "placement.json")
+def test_a_file_that_is_no_composition_is_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "composition.json").write_text(text)
+    with pytest.raises(UsageError, match="not a composition"):
+        load_composition(tmp_path / "composition.json")
 
 
 @pytest.mark.parametrize(
@@ -269,15 +269,15 @@ def test_a_file_that_is_no_placement_is_one_sentence(text: str, tmp_path: Path) 
         ("batch_error", -1, "batch_error: must be"),
     ],
 )
-def test_a_wrong_value_in_a_placement_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:
-    (tmp_path / "placement.json").write_text(json.dumps({**asdict(HOT), name: value}))
+def test_a_wrong_value_in_a_composition_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "composition.json").write_text(json.dumps({**asdict(HOT), name: value}))
     with pytest.raises(UsageError, match=mistake):
-        load_placement(tmp_path / "placement.json")
+        load_composition(tmp_path / "composition.json")
 
 
-def test_a_placement_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_a_composition_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
-        load_placement(tmp_path / "none.json")
+        load_composition(tmp_path / "none.json")
 
 
 def test_a_cold_share_is_a_share() -> None:

@@ -10,7 +10,7 @@ import torch
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.devices.cache import DEFAULT_CACHE_BYTES
-from medn.model.composition import Placement
+from medn.model.composition import Composition
 from medn.model.description import sentences
 from medn.model.prepared_model import predict_model
 from medn.predictor.predictor import Predictor
@@ -59,7 +59,9 @@ def test_a_layer_that_is_slower_anyway_stays_as_it_is(predictor: Predictor, larg
     assert fast.streaming_share == 0
 
 
-def test_the_placement_comes_on_top(predictor: Predictor, large: CapturedModel) -> None:
+def test_the_composition_comes_on_top(predictor: Predictor, large: CapturedModel) -> None:
     slow = reading_at(predictor, RATE)
-    plain, stretched = (predict_model(slow, large, placement=each) for each in (Placement(), Placement(stretch=1.5)))
+    plain, stretched = (
+        predict_model(slow, large, composition=each) for each in (Composition(), Composition(stretch=1.5))
+    )
     assert stretched.latency_s == pytest.approx(1.5 * plain.latency_s)

@@ -11,7 +11,7 @@ from medn.bundle.bundle import Entry
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.deployed.candidate import deployed_of
-from medn.model.composition import Placement
+from medn.model.composition import Composition
 from medn.model.prepared_model import predict_model
 from medn.model.unmeasured_conditions import BATCH_FACTOR
 from medn.predictor.predictor import Predictor
@@ -45,9 +45,9 @@ def test_each_doubling_of_the_batch_widens_the_interval_of_every_layer(
         assert outside.low_s == pytest.approx(inside.low_s / BATCH_FACTOR**doublings)
 
 
-def test_a_placement_does_not_hide_that_no_layer_was_measured_so(narrow: Predictor, net: CapturedModel) -> None:
-    placement = Placement(error=0.05, largest_batch=16)
-    measured, other = (predict_model(narrow, net, batch_size=size, placement=placement) for size in (1, 8))
+def test_a_composition_does_not_hide_that_no_layer_was_measured_so(narrow: Predictor, net: CapturedModel) -> None:
+    composition = Composition(error=0.05, largest_batch=16)
+    measured, other = (predict_model(narrow, net, batch_size=size, composition=composition) for size in (1, 8))
     assert measured.high_s == pytest.approx(1.05 * measured.latency_s)
     assert other.high_s > 1.3 * other.latency_s
 

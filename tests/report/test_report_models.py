@@ -98,8 +98,8 @@ def test_a_model_is_predicted_as_by_the_bundle_of_the_run(chosen_run: Path, net:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--batch-size", "4"], "--placement go with --model"),
-        (["--utilization", "0.5"], "--placement go with --model"),
+        (["--batch-size", "4"], "--composition go with --model"),
+        (["--utilization", "0.5"], "--composition go with --model"),
         (["--model", "none.onnx"], "there is no model none.onnx"),
         (["--model", "conv2d"], "a model must be a file ending in .onnx or .json"),
         (["--model", "NET", "--utilization", "2"], "utilization: must be at most 0.95"),

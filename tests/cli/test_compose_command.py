@@ -1,4 +1,4 @@
-"""`medn place` as a person meets it: models of one's own, really timed."""
+"""`medn compose` as a person meets it: models of one's own, really timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from medn.core.errors import UsageError
 from medn.core.values import Samples
 from medn.devices.backend import backends
 from medn.model import measured_models as measuring
-from medn.model.composition import load_placement
+from medn.model.composition import load_composition
 
 Capture = pytest.CaptureFixture[str]
 
@@ -34,14 +34,14 @@ def weightless():
     with torch.device("meta"):
         return net(64, 64)
 """
-THREE = ["python:place_nets:small", "python:place_nets:wide", "python:place_nets:deep"]
+THREE = ["python:compose_nets:small", "python:compose_nets:wide", "python:compose_nets:deep"]
 
 
 @pytest.fixture(autouse=True)
 def in_a_folder_with_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "place_nets.py").write_text(MODULE)
+    (tmp_path / "compose_nets.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "place_nets", raising=False)
+    monkeypatch.delitem(sys.modules, "compose_nets", raising=False)
     monkeypatch.setattr(measuring, "ROUNDS", 2)
     monkeypatch.setattr(measuring, "VISIT_S", 0.01)
 
@@ -53,28 +53,41 @@ def bundle(bundle_path: Path, tmp_path: Path) -> str:
     return str(tmp_path / "here.medn")
 
 
-def test_models_are_timed_and_a_placement_written(bundle: str, tmp_path: Path, capsys: Capture) -> None:
-    assert medn(["place", bundle, *THREE]) == 0
+def test_models_are_timed_and_a_composition_written(bundle: str, tmp_path: Path, capsys: Capture) -> None:
+    assert medn(["compose", bundle, *THREE]) == 0
     out, err = capsys.readouterr()
     assert all(model in out for model in THREE)
     assert "round 2 of 2" in err
     assert "times as long as alone" in err
-    assert load_placement(tmp_path / "placement.json").stretch > 0
-    assert medn(["predict", bundle, THREE[0], "--placement", "placement.json"]) == 0
+    assert load_composition(tmp_path / "composition.json").stretch > 0
+    assert medn(["predict", bundle, THREE[0], "--composition", "composition.json"]) == 0
 
 
-def test_json_has_the_placement_and_the_models(bundle: str, capsys: Capture) -> None:
-    assert medn(["place", bundle, *THREE, "--out", "nets.json", "--json"]) == 0
+def test_the_former_name_works_and_says_the_new_one(bundle: str, capsys: Capture) -> None:
+    assert medn(["place", bundle, *THREE]) == 0
+    assert "medn place is now called medn compose" in capsys.readouterr().err
+    assert medn(["predict", bundle, THREE[0], "--composition", "placement.json"]) == 0
+
+
+def test_the_former_name_is_not_listed(capsys: Capture) -> None:
+    assert medn(["--help"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert "compose" in listed
+    assert "place" not in listed
+
+
+def test_json_has_the_composition_and_the_models(bundle: str, capsys: Capture) -> None:
+    assert medn(["compose", bundle, *THREE, "--out", "nets.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["placement"] == json.loads(Path("nets.json").read_text())
+    assert found["composition"] == json.loads(Path("nets.json").read_text())
     for row in found["models"]:
         assert row["error"] == pytest.approx(row["predicted_s"] / row["measured_s"] - 1)
 
 
 def test_models_teach_at_several_batch_sizes(bundle: str, capsys: Capture) -> None:
-    assert medn(["place", bundle, *THREE, "--batch-sizes", "1,4", "--json"]) == 0
+    assert medn(["compose", bundle, *THREE, "--batch-sizes", "1,4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["placement"]["smallest_batch"], found["placement"]["largest_batch"]) == (1, 4)
+    assert (found["composition"]["smallest_batch"], found["composition"]["largest_batch"]) == (1, 4)
     assert [(row["model"], row["batch_size"]) for row in found["models"]] == [
         (model, size) for model in THREE for size in (1, 4)
     ]
@@ -83,7 +96,7 @@ def test_models_teach_at_several_batch_sizes(bundle: str, capsys: Capture) -> No
 
 @pytest.mark.parametrize("sizes", ["", "0", "1,x", "1.5", "-4"])
 def test_batch_sizes_that_are_none_are_one_sentence(sizes: str, bundle: str, capsys: Capture) -> None:
-    assert medn(["place", bundle, *THREE, "--batch-sizes", sizes]) == 2
+    assert medn(["compose", bundle, *THREE, "--batch-sizes", sizes]) == 2
     assert "--batch-sizes: must be whole numbers from 1 on, such as 1,4,16" in capsys.readouterr().err
 
 
@@ -103,16 +116,16 @@ def test_a_larger_batch_repeats_the_inputs() -> None:
     [
         (THREE[:2], "at least 3 different models (got 2)"),
         ([*THREE[:2], "net.onnx"], "must be timm:NAME or python:MODULE:FUNCTION"),
-        ([*THREE[:2], "python:place_nets:weightless"], "needs weights with data"),
+        ([*THREE[:2], "python:compose_nets:weightless"], "needs weights with data"),
     ],
 )
 def test_what_cannot_be_timed_is_one_sentence(models: list[str], mistake: str, bundle: str, capsys: Capture) -> None:
-    assert medn(["place", bundle, *models]) == 2
+    assert medn(["compose", bundle, *models]) == 2
     assert mistake in capsys.readouterr().err
 
 
 def test_a_device_that_is_no_backend_here_is_one_sentence(bundle_path: Path, capsys: Capture) -> None:
-    assert medn(["place", str(bundle_path), *THREE]) == 2
+    assert medn(["compose", str(bundle_path), *THREE]) == 2
     err = capsys.readouterr().err
     assert err.startswith("medn: no device backend named 'made-up'")  # before any model is made
 
