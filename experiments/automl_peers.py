@@ -139,10 +139,10 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
     raw = kind_table(source, kind, choice=InputChoice(("raw",))).table
     for name, made in ((RAW, raw), (PREPARED, prepared)):
         known = {category: np.array(names) for category, names in made.schema.categories.items()}
-        inputs, logs = made.inputs[learned], np.log(made.latency_s[learned])
+        inputs, logs = made.inputs[learned], np.log(made.target[learned])
         names = list(made.schema.names)
         Rows(names, known, inputs, logs, made.groups[learned], made.inputs[parts.test]).write(rows_file(folder, name))
-    return prepared.latency_s[parts.test]
+    return prepared.target[parts.test]
 
 
 def rows_file(folder: Path, inputs: str) -> Path:

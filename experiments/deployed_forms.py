@@ -91,7 +91,7 @@ def engines(model: str, fitted: Fitted, width: int) -> Iterator[Engine]:
     def deployed() -> Ways:
         made = restore(parts)
         made.one(np.ones(width))
-        return made.one, made.log_latency
+        return made.one, made.log_value
 
     yield Engine(model, "medn (chosen)", parts.size_bytes, deployed)
     if isinstance(form, Trees):

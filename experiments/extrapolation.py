@@ -95,7 +95,7 @@ def _row(table: str, place: Evaluated, candidate: Any) -> Row:
 
     def error(way: str) -> float:
         predicted_s = replace(deployed, way=way).predict(test.inputs)
-        return round(100 * float(relative_errors(predicted_s, test.latency_s).mean()), 1)
+        return round(100 * float(relative_errors(predicted_s, test.target).mean()), 1)
 
     return {
         "table": table,

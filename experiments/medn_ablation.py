@@ -83,7 +83,7 @@ def without_constants(table: Table) -> Table:
     kept = [place for place in range(len(table.schema.names)) if np.ptp(table.inputs[:, place]) > 0]
     names = tuple(table.schema.names[place] for place in kept)
     categories = {name: known for name, known in table.schema.categories.items() if name in names}
-    return Table(Schema(names, categories), table.inputs[:, kept], table.latency_s, table.groups, table.targets)
+    return Table(Schema(names, categories), table.inputs[:, kept], table.target, table.groups, table.further)
 
 
 def own_kinds(run: Path) -> Kinds:
@@ -114,7 +114,7 @@ def errors(kinds: Kinds, variant: Variant, seed: int, limits: Limits) -> dict[st
     settings = {**family.defaults, **variant.settings, "epochs": limits.epochs}
     fitted = family.fit_together(pairs, settings, Effort(limits.seconds * len(kinds), seed=seed))
     tested = {kind: table.take(parts[kind].test) for kind, table in kinds.items()}
-    return {kind: score(fitted[kind].predict(one.inputs), one.latency_s).mape for kind, one in tested.items()}
+    return {kind: score(fitted[kind].predict(one.inputs), one.target).mape for kind, one in tested.items()}
 
 
 def ablation(name: str, kinds: Kinds, seeds: int, limits: Limits, say: Callable[[str], None]) -> list[dict[str, Any]]:

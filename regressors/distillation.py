@@ -29,7 +29,7 @@ def taught(table: Table, teachers: Sequence[Fitted], extra: float, effort: Effor
     # The median, as one of them may have had too little time.
     logs = np.median([np.log(teacher.predict(inputs)) for teacher in teachers], axis=0)
     groups = np.concatenate([table.groups, np.full(len(mixed), "between two layers")])
-    return replace(table, inputs=inputs, latency_s=np.exp(logs), groups=groups, targets={})
+    return replace(table, inputs=inputs, target=np.exp(logs), groups=groups, further={})
 
 
 def _affordable_rows(table: Table, teachers: Sequence[Fitted], effort: Effort) -> int:

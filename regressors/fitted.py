@@ -18,11 +18,11 @@ from medn.regressors.regressor import Effort, Fitted
 class Learned(Fitted):
     """A fitted regressor made of two functions: the library's own prediction, and the export."""
 
-    log_latency: Callable[[Array], Array]
+    log_value: Callable[[Array], Array]
     form: Callable[[], Form]
 
     def predict(self, inputs: Array) -> Array:
-        return np.exp(self.log_latency(inputs))
+        return np.exp(self.log_value(inputs))
 
     def export(self) -> Form:
         return self.form()
@@ -30,14 +30,14 @@ class Learned(Fitted):
     @classmethod
     def from_form(cls, form: Form) -> Learned:
         """For families whose fitted state is the deployed form itself."""
-        return cls(form.log_latency, lambda: form)
+        return cls(form.log_value, lambda: form)
 
 
 class Progress:
     """Follows the validation error of a fit that goes in steps, and says when going on is no use."""
 
     def __init__(self, validation: Table, effort: Effort, patience: int, report_every: int = 10) -> None:
-        self._measured_s = validation.latency_s
+        self._measured = validation.target
         self._effort = effort
         self._patience = patience
         self._report_every = report_every
@@ -46,13 +46,13 @@ class Progress:
         self.best_step = 0
         """How many steps the best state so far had taken."""
 
-    def step(self, log_latency: Array) -> float:
+    def step(self, log_value: Array) -> float:
         """Take note of the validation rows' predictions after one more step; their MAPE."""
         self.steps += 1
-        if not len(self._measured_s):
+        if not len(self._measured):
             self.best_step = self.steps  # nothing to choose by: the latest is the best
             return 0.0
-        error = float(relative_errors(np.exp(log_latency), self._measured_s).mean())
+        error = float(relative_errors(np.exp(log_value), self._measured).mean())
         if error < self._lowest:
             self._lowest, self.best_step = error, self.steps
         if self.steps % self._report_every == 0:

@@ -38,7 +38,7 @@ def grow_forest(model_class: Any, train: Table, validation: Table, settings: Set
         n_jobs=effort.threads,
         warm_start=True,
     )
-    logs = np.log(train.latency_s)
+    logs = np.log(train.target)
     # More trees are never worse, so only the time ends the growing early.
     progress = Progress(validation, effort, patience=settings["trees"], report_every=1)
     while model.n_estimators < settings["trees"] and not progress.is_over:
@@ -50,16 +50,16 @@ def grow_forest(model_class: Any, train: Table, validation: Table, settings: Set
 
 def from_trees(model: Any, estimators: list[Any], train: Table) -> Learned:
     """The mean of scikit-learn's trees."""
-    base = float(np.log(train.latency_s).mean())
+    base = float(np.log(train.target).mean())
 
-    def log_latency(inputs: Array) -> Array:
+    def log_value(inputs: Array) -> Array:
         return np.asarray(model.predict(inputs), dtype=np.float64)
 
     def form() -> Trees:
         grown = (_tree(estimator.tree_, base, len(estimators)) for estimator in estimators)
         return Trees.from_trees(grown, base, train.inputs.shape[1])
 
-    return Learned(log_latency, form)
+    return Learned(log_value, form)
 
 
 def _tree(grown: Any, base: float, count: int) -> Tree:

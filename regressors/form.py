@@ -1,7 +1,7 @@
 """The deployed form of a regressor: plain arrays and a little JSON, evaluated without any training library.
 
-A form predicts the logarithm of the latency. What a form is made of is all there is to save: `parts` gives it,
-`restore` takes it back, and no code is read from a file.
+A form predicts the logarithm of what was learned: seconds mostly, or bytes or joules. What a form is made of is all
+there is to save: `parts` gives it, `restore` takes it back, and no code is read from a file.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Form(ABC):
     form: ClassVar[str]
 
     @abstractmethod
-    def log_latency(self, inputs: Array) -> Array:
-        """Logarithm of seconds, one per row of inputs."""
+    def log_value(self, inputs: Array) -> Array:
+        """Logarithm of what was learned, one per row of inputs."""
 
     def one(self, row: Array) -> float:
-        """Logarithm of seconds of a single row of inputs, given as an array of one dimension."""
-        return float(self.log_latency(row[None])[0])
+        """The same of a single row of inputs, given as an array of one dimension."""
+        return float(self.log_value(row[None])[0])
 
     def gradient(self, inputs: Array) -> Array:
-        """How the logarithm of seconds changes with each input, in the shape of the inputs."""
+        """How the logarithm changes with each input, in the shape of the inputs."""
         raise UsageError(f"a form of the sort {self.form!r} has no gradient; networks and rooflines have one")
 
     def check(self, width: int) -> None:
@@ -61,7 +61,7 @@ class Form(ABC):
 
         A form that holds arrays knows better than this what they must be like.
         """
-        found = self.log_latency(np.ones((1, width)))
+        found = self.log_value(np.ones((1, width)))
         if found.shape != (1,) or not np.isfinite(found).all():
             raise ValueError("its form does not give one number for one layer")
 
@@ -75,8 +75,8 @@ class Form(ABC):
         """The form that `parts` describes."""
 
     def predict(self, inputs: Array) -> Array:
-        """Latency in seconds."""
-        return np.exp(self.log_latency(inputs))
+        """What was learned, in its unit."""
+        return np.exp(self.log_value(inputs))
 
 
 MOST_LEVELS = 8

@@ -113,12 +113,12 @@ def _prepared(
         scales = {task: _centre_and_spread(values) for task, values in targets.items()}
         shapes[kind] = KindShape(encoding.width, len(encoding.numeric), scales, common.get(kind))
         checked = encoding.transform(validation.inputs)
-        examples[kind] = Examples.of(encoded, targets, checked, np.log(validation.latency_s))
+        examples[kind] = Examples.of(encoded, targets, checked, np.log(validation.target))
     return shapes, examples
 
 
 def _bounds(table: Table) -> tuple[float, float]:
-    return float(np.log(table.latency_s.min())) - BEYOND, float(np.log(table.latency_s.max())) + BEYOND
+    return float(np.log(table.target.min())) - BEYOND, float(np.log(table.target.max())) + BEYOND
 
 
 def _centre_and_spread(values: Array) -> tuple[Array, Array]:

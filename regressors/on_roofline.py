@@ -21,10 +21,10 @@ def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Setting
     roofline = fit_roofline(train, validation, RooflineRegressor.defaults, effort)
 
     def ratios(table: Table) -> Table:
-        return replace(table, latency_s=table.latency_s / roofline.predict(table.inputs))
+        return replace(table, target=table.target / roofline.predict(table.inputs))
 
     learned = fit(ratios(train), ratios(validation), settings, effort)
     return Learned(
-        lambda inputs: roofline.log_latency(inputs) + np.log(learned.predict(inputs)),
+        lambda inputs: roofline.log_value(inputs) + np.log(learned.predict(inputs)),
         lambda: WeightedSum([roofline, learned.export()]),
     )

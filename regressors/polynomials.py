@@ -22,12 +22,12 @@ def fit_polynomial(table: Table, degree: int, model: Any, effort: Effort) -> Lea
     last = 1 if degree == 1 else encoding.width + 1
     pairs = [(first, second) for first in range(last) for second in range(max(first, 1), encoding.width + 1)]
     first, second = np.array(pairs, dtype=np.int32).T
-    logs = np.log(table.latency_s)
+    logs = np.log(table.target)
     lowest, highest = float(logs.min()) - MARGIN, float(logs.max()) + MARGIN
     with limited_threads(effort):
         model.fit(products(encoding.transform(table.inputs), first, second), logs)
 
-    def log_latency(inputs: Array) -> Array:
+    def log_value(inputs: Array) -> Array:
         predicted = model.predict(products(encoding.transform(inputs), first, second))
         return np.asarray(np.clip(predicted, lowest, highest))
 
@@ -38,4 +38,4 @@ def fit_polynomial(table: Table, degree: int, model: Any, effort: Effort) -> Lea
         weights = np.append(model.intercept_, model.coef_[used])
         return Polynomial(encoding, firsts, seconds, weights, lowest, highest)
 
-    return Learned(log_latency, form)
+    return Learned(log_value, form)

@@ -56,7 +56,7 @@ class Fitted(ABC):
 
     @abstractmethod
     def predict(self, inputs: Array) -> Array:
-        """Latency in seconds, by the library that trained it."""
+        """What was learned, in its unit, by the library that trained it."""
 
     @abstractmethod
     def export(self) -> Form:

@@ -25,7 +25,7 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
         ensemble_name(weights): weights
         for weights in offered(
             {name: np.log(own["validation"]) for name, own in evaluated.predicted_s.items()},
-            evaluated.prepared.validation.latency_s,
+            evaluated.prepared.validation.target,
             {name: candidate.row_us for name, candidate in evaluated.candidates.items()},
         )
     }

@@ -170,5 +170,5 @@ def learned_from(candidate: Candidate, prepared: Prepared) -> bool:
         return False
     test, deployed = prepared.test, deployed_of(candidate)
     predicted_s = (deployed.form if candidate.is_of_the_first_version else deployed).predict(test.inputs)
-    now = score(predicted_s, test.latency_s).mape
+    now = score(predicted_s, test.target).mape
     return math.isclose(now, candidate.scores["test"]["mape"], rel_tol=SAME_SCORE)

@@ -170,7 +170,7 @@ def _options(evaluated: Evaluated, costs: PlaceCosts, rows: int) -> list[Option]
             Option(
                 evaluated.place,
                 name,
-                relative_errors(evaluated.predicted_s[name]["validation"], validation.latency_s),
+                relative_errors(evaluated.predicted_s[name]["validation"], validation.target),
                 validation.groups,
                 Cost(cost.us(rows), cost.bytes, cost.load_ms),
                 evaluated.ensembles.get(name, {}),
@@ -193,7 +193,7 @@ def _leaderboard(
     over = _baseline(compared, share)
     worth = {place: {option.name for option in front(found)} for place, found in by_place(options).items()}
     test_errors = {
-        (each.place, name): float(relative_errors(predicted["test"], each.prepared.test.latency_s).mean())
+        (each.place, name): float(relative_errors(predicted["test"], each.prepared.test.target).mean())
         for each in places
         for name, predicted in each.predicted_s.items()
     }
@@ -228,7 +228,7 @@ def _judged(evaluated: Evaluated, compared: Sequence[Scheme], share: Shares) -> 
         scheme.name: evaluated.predicted_s[scheme.selection[evaluated.place].name]["test"] for scheme in compared
     }
     test = evaluated.prepared.test
-    return Judged(test.latency_s, test.groups, predicted, share[evaluated.place])
+    return Judged(test.target, test.groups, predicted, share[evaluated.place])
 
 
 def _baseline(compared: Sequence[Scheme], share: Shares) -> str:

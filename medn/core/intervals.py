@@ -38,7 +38,7 @@ SHRINKAGE = 10.0
 
 @dataclass(frozen=True)
 class Spread:
-    """The usual relative error as a function of the predicted latency and of the distance to what was measured."""
+    """The usual relative error as a function of the predicted value and of the distance to what was measured."""
 
     centre: float
     scale: float
@@ -48,15 +48,15 @@ class Spread:
     high: float
     """Bounds of the logarithm of the spread: it is not trusted beyond what it was fitted on."""
 
-    def at(self, log_latency: Array, distance: Array) -> Array:
-        place, near = self._terms(log_latency, distance)
+    def at(self, log_value: Array, distance: Array) -> Array:
+        place, near = self._terms(log_value, distance)
         constant, slope, curve, far = self.weights
         logarithm = constant + place * (slope + curve * place) + far * near
         return np.asarray(np.exp(np.clip(logarithm, self.low, self.high)))
 
-    def at_one(self, log_latency: float, distance: float) -> float:
+    def at_one(self, log_value: float, distance: float) -> float:
         """The same for one prediction, whose logarithm is known."""
-        place = min(max((log_latency - self.centre) / self.scale, -FARTHEST), FARTHEST)
+        place = min(max((log_value - self.centre) / self.scale, -FARTHEST), FARTHEST)
         constant, slope, curve, far = self.weights
         logarithm = constant + place * (slope + curve * place) + far * min(distance, FARTHEST_DISTANCE)
         return math.exp(min(max(logarithm, self.low), self.high))
@@ -69,29 +69,29 @@ class Spread:
         edge = np.ones(len(first))
         return np.asarray(np.max([self.at(place, edge) for place in (first, second, between)], axis=0))
 
-    def columns(self, log_latency: Array, distance: Array) -> Array:
+    def columns(self, log_value: Array, distance: Array) -> Array:
         """What the logarithm of the spread is a weighted sum of.
 
         A quadratic of the latency, as the shortest latencies are the noisiest and the longest the rarest.
         """
-        place, near = self._terms(log_latency, distance)
+        place, near = self._terms(log_value, distance)
         return np.column_stack([np.ones(len(place)), place, place**2, near])
 
-    def _terms(self, log_latency: Array, distance: Array) -> tuple[Array, Array]:
-        place = np.clip((log_latency - self.centre) / self.scale, -FARTHEST, FARTHEST)
+    def _terms(self, log_value: Array, distance: Array) -> tuple[Array, Array]:
+        place = np.clip((log_value - self.centre) / self.scale, -FARTHEST, FARTHEST)
         return place, np.minimum(distance, FARTHEST_DISTANCE)
 
 
-def log_errors(predicted_s: Array, measured_s: Array) -> Array:
-    return np.asarray(np.abs(np.log(measured_s) - np.log(predicted_s)))
+def log_errors(predicted: Array, measured: Array) -> Array:
+    return np.asarray(np.abs(np.log(measured) - np.log(predicted)))
 
 
-def fit_spread(predicted_s: Array, measured_s: Array, distance: Array) -> Spread:
+def fit_spread(predicted: Array, measured: Array, distance: Array) -> Spread:
     """Where errors are large and where they are small, by ridge regression of their logarithm."""
-    predictions = np.log(predicted_s)
+    predictions = np.log(predicted)
     unfitted = Spread(float(predictions.mean()), max(float(predictions.std()), 1e-6), (0.0,) * 4, 0.0, 0.0)
     columns = unfitted.columns(predictions, distance)
-    errors = np.log(np.maximum(log_errors(predicted_s, measured_s), SMALLEST_ERROR))
+    errors = np.log(np.maximum(log_errors(predicted, measured), SMALLEST_ERROR))
     means = columns.mean(axis=0)
     centred = columns - means
     penalty = np.diag(SHRINKAGE * centred.var(axis=0) + 1e-9)
@@ -123,12 +123,12 @@ class Coverage:
         return asdict(self)
 
 
-def coverage(level: float, predicted_s: Array, low_s: Array, high_s: Array, measured_s: Array) -> Coverage:
+def coverage(level: float, predicted: Array, low: Array, high: Array, measured: Array) -> Coverage:
     return Coverage(
         level,
-        len(measured_s),
-        float(((measured_s >= low_s) & (measured_s <= high_s)).mean()),
-        float(((high_s - low_s) / predicted_s).mean()),
+        len(measured),
+        float(((measured >= low) & (measured <= high)).mean()),
+        float(((high - low) / predicted).mean()),
     )
 
 
@@ -151,29 +151,29 @@ class Interval:
         count = self.calibration_rows if self.calibration_layers is None else self.calibration_layers
         return min(self.level, count / (count + 1))
 
-    def width(self, log_latency: Array, distance: Array) -> Array:
+    def width(self, log_value: Array, distance: Array) -> Array:
         """What lies on either side of the logarithm of a prediction inside the range."""
-        return self.quantile * self.spread.at(log_latency, distance)
+        return self.quantile * self.spread.at(log_value, distance)
 
-    def width_beyond(self, edge: Array, log_latency: Array, distance: Array, far: Array) -> Array:
+    def width_beyond(self, edge: Array, log_value: Array, distance: Array, far: Array) -> Array:
         """The same outside: as wide as anywhere on the way from the edge, and wider the farther away."""
         if self.widening is None:
-            return self.width(log_latency, distance)
-        widest = self.width_at_edge(edge, log_latency)
+            return self.width(log_value, distance)
+        widest = self.width_at_edge(edge, log_value)
         return np.minimum(widest + self.widening * (far + FIRST_STEP), WIDEST)
 
-    def width_at_edge(self, edge: Array, log_latency: Array) -> Array:
+    def width_at_edge(self, edge: Array, log_value: Array) -> Array:
         """The largest width inside the range of predictions from that at its edge to this one."""
-        return self.quantile * self.spread.widest(edge, log_latency)
+        return self.quantile * self.spread.widest(edge, log_value)
 
-    def bounds(self, predicted_s: Array, distance: Array) -> tuple[Array, Array]:
+    def bounds(self, predicted: Array, distance: Array) -> tuple[Array, Array]:
         """Low and high inside the range, in seconds."""
-        factor = np.exp(self.width(np.log(predicted_s), distance))
-        return predicted_s / factor, predicted_s * factor
+        factor = np.exp(self.width(np.log(predicted), distance))
+        return predicted / factor, predicted * factor
 
-    def factor_of_one(self, log_latency: float, distance: float) -> float:
+    def factor_of_one(self, log_value: float, distance: float) -> float:
         """High is the prediction times this, low the prediction divided by it."""
-        return math.exp(self.quantile * self.spread.at_one(log_latency, distance))
+        return math.exp(self.quantile * self.spread.at_one(log_value, distance))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -205,20 +205,20 @@ class Interval:
 
 def calibrate(
     spread: Spread,
-    predicted_s: Array,
-    measured_s: Array,
+    predicted: Array,
+    measured: Array,
     distance: Array,
     level: float = LEVEL,
     groups: NDArray[np.str_] | None = None,
 ) -> Interval:
     """The interval that covers `level` of the rows of layers like these; rows of one group are rows of one layer.
 
-    >>> predicted_s, distance = np.ones(99), np.zeros(99)
+    >>> predicted, distance = np.ones(99), np.zeros(99)
     >>> spread = Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0)
-    >>> round(calibrate(spread, predicted_s, np.exp(np.arange(1, 100) / 100), distance).quantile, 2)
+    >>> round(calibrate(spread, predicted, np.exp(np.arange(1, 100) / 100), distance).quantile, 2)
     0.9
     """
-    scores = log_errors(predicted_s, measured_s) / spread.at(np.log(predicted_s), distance)
+    scores = log_errors(predicted, measured) / spread.at(np.log(predicted), distance)
     layers = np.arange(len(scores)).astype(str) if groups is None else groups
     return Interval(level, conformal_quantile(scores, layers, level), len(scores), spread, len(np.unique(layers)))
 

@@ -34,17 +34,17 @@ class Scores:
         return asdict(self) | {"accuracy": self.accuracy}
 
 
-def relative_errors(predicted_s: Array, measured_s: Array) -> Array:
-    return np.abs(predicted_s - measured_s) / measured_s
+def relative_errors(predicted: Array, measured: Array) -> Array:
+    return np.abs(predicted - measured) / measured
 
 
-def score(predicted_s: Array, measured_s: Array) -> Scores:
+def score(predicted: Array, measured: Array) -> Scores:
     """All scores of one set of predictions.
 
     >>> round(score(np.array([1.1, 2.0]), np.array([1.0, 2.0])).mape, 3)
     0.05
     """
-    errors = relative_errors(predicted_s, measured_s)
+    errors = relative_errors(predicted, measured)
     return Scores(
         rows=len(errors),
         mape=float(errors.mean()),
@@ -52,19 +52,19 @@ def score(predicted_s: Array, measured_s: Array) -> Scores:
         p90=float(np.quantile(errors, 0.9)),
         within_5=float((errors <= 0.05).mean()),
         within_10=float((errors <= 0.10).mean()),
-        r2=_r2(predicted_s, measured_s),
-        r2_log=_r2(np.log(predicted_s), np.log(measured_s)),
-        spearman=_correlation(_ranks(predicted_s), _ranks(measured_s)),
+        r2=_r2(predicted, measured),
+        r2_log=_r2(np.log(predicted), np.log(measured)),
+        spearman=_correlation(_ranks(predicted), _ranks(measured)),
     )
 
 
-def best_constant(measured_s: Array) -> float:
+def best_constant(measured: Array) -> float:
     """The one number with the smallest mean relative error: the median, where small values weigh more.
 
     >>> best_constant(np.array([1.0, 2.0, 10.0]))
     1.0
     """
-    ordered = np.sort(measured_s)
+    ordered = np.sort(measured)
     weight = np.cumsum(1.0 / ordered)
     return float(ordered[np.searchsorted(weight, weight[-1] / 2)])
 
@@ -73,13 +73,13 @@ SAME_ERROR = 0.01
 """Errors this near are the same: where all values are alike nobody can beat one number."""
 
 
-def has_learned(predicted_s: Array, measured_s: Array, constant_s: float) -> bool:
+def has_learned(predicted: Array, measured: Array, constant: float) -> bool:
     """Whether predictions are better than one number for everything, in the mean or at least typically.
 
     A mean may be spoilt by few rows; who is less than half as wrong for most rows has learned something.
     """
-    own = relative_errors(predicted_s, measured_s)
-    plain = relative_errors(np.full(len(measured_s), constant_s), measured_s)
+    own = relative_errors(predicted, measured)
+    plain = relative_errors(np.full(len(measured), constant), measured)
     return bool(own.mean() <= plain.mean() + SAME_ERROR or np.median(own) < np.median(plain) / 2)
 
 

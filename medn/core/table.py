@@ -56,7 +56,7 @@ class Schema:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Inputs, latency and further targets of many points.
+    """Inputs of many points, what is learned of them, and what else was measured.
 
     >>> schema = Schema(("flops", "function"), {"function": ("relu", "tanh")})
     >>> table = Table(schema, np.array([[1e6, 0], [2e6, 1]]), np.array([1e-3, 2e-3]), np.array(["a", "b"]))
@@ -67,17 +67,18 @@ class Table:
     schema: Schema
     inputs: Array
     """One row per point, one column per name of the schema. Values fit float32, so deployed forms see the same ones."""
-    latency_s: Array
+    target: Array
+    """What is learned, above 0: the latency in seconds, or another quantity in its unit."""
     groups: NDArray[np.str_]
     """The layer of each row."""
-    targets: Mapping[str, Array] = field(default_factory=dict)
+    further: Mapping[str, Array] = field(default_factory=dict)
     """Further measured columns, such as `latency_p90_s` or `memory_bytes`; NaN where a row has none."""
 
     def __post_init__(self) -> None:
         rows = len(self.inputs)
         if self.inputs.shape != (rows, len(self.schema.names)):
             raise ValueError(f"inputs have the shape {self.inputs.shape}, the schema {len(self.schema.names)} names")
-        if not all(len(column) == rows for column in (self.latency_s, self.groups, *self.targets.values())):
+        if not all(len(column) == rows for column in (self.target, self.groups, *self.further.values())):
             raise ValueError("every column needs one entry per row")
 
     def __len__(self) -> int:
@@ -90,9 +91,9 @@ class Table:
         return Table(
             self.schema,
             self.inputs[rows],
-            self.latency_s[rows],
+            self.target[rows],
             self.groups[rows],
-            {name: column[rows] for name, column in self.targets.items()},
+            {name: column[rows] for name, column in self.further.items()},
         )
 
 

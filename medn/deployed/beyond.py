@@ -5,7 +5,7 @@ own      what the form says by itself
 bounded  the same, as far as the growth of the work from the edge allows it
 edge     the prediction at the nearest edge as it is, for what does not grow with the work
 
-A tree is flat beyond what it has seen and needs the first; a smooth form may know better how latency goes on. A check
+A tree is flat beyond what it has seen and needs the first; a smooth form may know better how it goes on. A check
 on larger layers than were learned from decides, or where there is none, the family's default.
 """
 
@@ -25,7 +25,7 @@ WAYS = (HELD, OWN, BOUNDED, EDGE)
 LEEWAY = float(np.log(2.0))
 """How much faster or slower than its work a latency may grow, as a logarithm: caches and use by others do that."""
 
-LogLatency = Callable[[Array], Array]
+LogValue = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Beyond:
     def take(self, rows: Flags) -> Beyond:
         return Beyond(*(getattr(self, each.name)[rows] for each in fields(self)))
 
-    def log_latency(self, way: str) -> Array:
+    def log_value(self, way: str) -> Array:
         if way == HELD:
             return self.edge + self.growth
         if way == OWN:
@@ -58,7 +58,7 @@ class Beyond:
 
 
 def seen_from_the_edge(
-    inputs: Array, distance: Array, known: Range, log_latency: LogLatency, roofline: LogLatency | None
+    inputs: Array, distance: Array, known: Range, log_value: LogValue, roofline: LogValue | None
 ) -> Beyond:
     """`roofline` gives the seconds that the work alone explains; without one the growth of FLOPs or bytes counts."""
     nearest = known.clip(inputs)
@@ -66,8 +66,8 @@ def seen_from_the_edge(
     if roofline is not None:
         growth = np.clip(roofline(inputs) - roofline(nearest), lowest, highest)
     return Beyond(
-        own=log_latency(known.with_known_categories(inputs)),
-        edge=log_latency(nearest),
+        own=log_value(known.with_known_categories(inputs)),
+        edge=log_value(nearest),
         growth=growth,
         lowest=lowest,
         highest=highest,

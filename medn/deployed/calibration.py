@@ -27,7 +27,7 @@ def calibrated(deployed: Deployed, validation: Table, calibration: Table, level:
     chosen by. Rows outside the range have a widening of their own: far away they would speak for those inside.
     """
     rows = _rows(deployed, validation)
-    spread = fit_spread(rows.predicted_s, rows.measured_s, rows.distance)
+    spread = fit_spread(rows.predicted, rows.measured, rows.distance)
     return _with_spread(deployed, spread, calibration, level)
 
 
@@ -39,13 +39,13 @@ def at_level(deployed: Deployed, calibration: Table, level: float) -> Deployed:
 
 def _with_spread(deployed: Deployed, spread: Spread, calibration: Table, level: float) -> Deployed:
     rows = _rows(deployed, calibration)
-    interval = calibrate(spread, rows.predicted_s, rows.measured_s, rows.distance, level, rows.groups)
+    interval = calibrate(spread, rows.predicted, rows.measured, rows.distance, level, rows.groups)
     return replace(deployed, interval=interval)
 
 
 class _Rows(NamedTuple):
-    predicted_s: Array
-    measured_s: Array
+    predicted: Array
+    measured: Array
     distance: Array
     groups: NDArray[np.str_]
 
@@ -55,7 +55,7 @@ def _rows(deployed: Deployed, table: Table) -> _Rows:
     distance, inside = deployed.range.place(table.inputs)
     kept = inside if inside.any() else np.ones(len(table), dtype=bool)
     rows = table.take(kept)
-    return _Rows(deployed.predict(rows.inputs), rows.latency_s, distance[kept], rows.groups)
+    return _Rows(deployed.predict(rows.inputs), rows.target, distance[kept], rows.groups)
 
 
 def width_warning(what: str, coverage: Mapping[str, float | None]) -> str | None:
@@ -69,13 +69,13 @@ def width_warning(what: str, coverage: Mapping[str, float | None]) -> str | None
     )
 
 
-def coverage_facts(deployed: Deployed, answer: Answer, measured_s: Array) -> dict[str, float]:
+def coverage_facts(deployed: Deployed, answer: Answer, measured: Array) -> dict[str, float]:
     """How the intervals did on all rows, and on those in range; what lies outside is wide on purpose."""
     level = deployed.interval.level
-    found = coverage(level, answer.latency_s, answer.low_s, answer.high_s, measured_s).as_json()
+    found = coverage(level, answer.value, answer.low, answer.high, measured).as_json()
     inside = answer.inside
     if inside.any():
-        rows = [each[inside] for each in (answer.latency_s, answer.low_s, answer.high_s, measured_s)]
+        rows = [each[inside] for each in (answer.value, answer.low, answer.high, measured)]
         own = coverage(level, *rows)
         found |= {"inside_covered": own.covered, "inside_width": own.mean_width}
     return found

@@ -45,14 +45,14 @@ class Larger:
     outside: Flags
     """Those beyond the range of what it learned from; for all others there is one way only."""
     measured: Array
-    """Logarithm of seconds."""
+    """Logarithms."""
     groups: NDArray[np.str_]
 
-    def log_latency(self, way: str) -> Array:
-        return np.where(self.outside, self.beyond.log_latency(way), self.beyond.own)
+    def log_value(self, way: str) -> Array:
+        return np.where(self.outside, self.beyond.log_value(way), self.beyond.own)
 
     def errors(self, way: str) -> Array:
-        return np.abs(np.expm1(self.log_latency(way) - self.measured))
+        return np.abs(np.expm1(self.log_value(way) - self.measured))
 
     def take(self, rows: Flags) -> Larger:
         return Larger(self.beyond.take(rows), self.outside[rows], self.measured[rows], self.groups[rows])
@@ -67,7 +67,7 @@ class Larger:
 
 
 Taken = tuple[Array, NDArray[np.str_]]
-"""Logarithm of seconds, and layers."""
+"""Logarithms of what was measured, and layers."""
 
 Checked = Mapping[str, Larger]
 """By part: validation, calibration, test."""
@@ -94,7 +94,7 @@ def chosen_way(checked: Checked | None, default: str) -> str:
     rows = checked["validation"].only_outside
     if rows.layers < FEWEST_LAYERS:
         return default
-    found = {way: float(np.abs(rows.log_latency(way) - rows.measured).mean()) for way in CHECKED_WAYS}
+    found = {way: float(np.abs(rows.log_value(way) - rows.measured).mean()) for way in CHECKED_WAYS}
     errors = {way: error if np.isfinite(error) else np.inf for way, error in found.items()}
     errors[default] -= DOUBT
     return min(errors, key=lambda way: (round(errors[way], 6), way == OWN))
@@ -109,7 +109,7 @@ def widening(checked: Checked | None, way: str, interval: Interval) -> float:
         return USUAL_WIDENING
     needed = []
     for part in parts:
-        logs = part.log_latency(way)
+        logs = part.log_value(way)
         lacking = np.abs(logs - part.measured) - interval.width_at_edge(part.beyond.edge, logs)
         lacking = np.clip(np.nan_to_num(lacking, nan=WIDEST), 0.0, WIDEST)
         needed.append(lacking / (part.beyond.far + FIRST_STEP))
@@ -122,11 +122,11 @@ def extrapolation_facts(checked: Checked | None, way: str, interval: Interval) -
     if checked is None or not len(checked["test"].measured):
         return {}
     rows = checked["test"]
-    found = score(np.exp(rows.log_latency(way)), np.exp(rows.measured)).as_json()
+    found = score(np.exp(rows.log_value(way)), np.exp(rows.measured)).as_json()
     found |= {f"{each}_mape": float(rows.errors(each).mean()) for each in CHECKED_WAYS}
     outside = rows.only_outside
     if len(outside.measured):
-        logs = outside.log_latency(way)
+        logs = outside.log_value(way)
         width = interval.width_beyond(outside.beyond.edge, logs, np.ones(len(logs)), outside.beyond.far)
         found |= {
             "covered": float((np.abs(outside.measured - logs) <= width).mean()),

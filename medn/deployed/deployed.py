@@ -1,4 +1,4 @@
-"""A deployed predictor: from inputs to latency, interval and whether they lie where was measured."""
+"""A deployed predictor: from inputs to a quantity, its interval, and whether they lie where was measured."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from medn.regressors.form import Form
 
 
 class Answer(NamedTuple):
-    """What is said of some rows."""
+    """What is said of some rows, in the unit of the quantity that was learned."""
 
-    latency_s: Array
-    low_s: Array
-    high_s: Array
+    value: Array
+    low: Array
+    high: Array
     inside: Flags
     """Whether each row lies in the range that was measured."""
 
@@ -46,44 +46,44 @@ class Deployed:
         return self.range.schema
 
     def predict(self, inputs: Array) -> Array:
-        """Latency in seconds."""
-        return self.answer(inputs).latency_s
+        """The quantity that was learned, in its unit."""
+        return self.answer(inputs).value
 
     def bounds(self, inputs: Array) -> tuple[Array, Array]:
-        """The lowest and the highest latency that the interval holds, in seconds."""
+        """The lowest and the highest value that the interval holds."""
         found = self.answer(inputs)
-        return found.low_s, found.high_s
+        return found.low, found.high
 
     def answer(self, inputs: Array) -> Answer:
         distance, inside = self.range.place(inputs)
         if inside.all():
-            latency_s = self.form.predict(inputs)
-            return Answer(latency_s, *self.interval.bounds(latency_s, distance), inside)
+            value = self.form.predict(inputs)
+            return Answer(value, *self.interval.bounds(value, distance), inside)
         outside = ~inside
         logs = np.empty(len(inputs))
         widths = np.empty(len(inputs))
         if inside.any():
-            logs[inside] = self.form.log_latency(inputs[inside])
+            logs[inside] = self.form.log_value(inputs[inside])
             widths[inside] = self.interval.width(logs[inside], distance[inside])
         beyond = self.beyond(inputs[outside], distance[outside])
-        logs[outside] = beyond.log_latency(self.way)
+        logs[outside] = beyond.log_value(self.way)
         widths[outside] = self.interval.width_beyond(beyond.edge, logs[outside], distance[outside], beyond.far)
         with np.errstate(over="ignore"):  # who asks for the impossible is told so elsewhere
-            latency_s, factor = np.exp(logs), np.exp(widths)
-        return Answer(latency_s, latency_s / factor, latency_s * factor, inside)
+            value, factor = np.exp(logs), np.exp(widths)
+        return Answer(value, value / factor, value * factor, inside)
 
     def beyond(self, inputs: Array, distance: Array) -> Beyond:
         """Rows that lie outside, in every way that they can be predicted."""
-        roofline = self.roofline.log_latency if self.roofline else None
-        return seen_from_the_edge(inputs, distance, self.range, self.form.log_latency, roofline)
+        roofline = self.roofline.log_value if self.roofline else None
+        return seen_from_the_edge(inputs, distance, self.range, self.form.log_value, roofline)
 
     def one(self, row: Array) -> tuple[float, float] | None:
-        """The latency of a single row between the edges, and the factor of its interval; None if it lies outside.
+        """The value of a single row between the edges, and the factor of its interval; None if it lies outside.
 
         The same as `answer` in as few and cheap calls as there can be.
         """
         distance = self.range.distance_of_one(row)
         if not distance <= 1.0:
             return None
-        log_latency = self.form.one(row)
-        return math.exp(log_latency), self.interval.factor_of_one(log_latency, distance)
+        log_value = self.form.one(row)
+        return math.exp(log_value), self.interval.factor_of_one(log_value, distance)

@@ -55,7 +55,7 @@ def _measured(*names: str) -> Callable[[Table, Array], Array | None]:
     """Logarithms of those further targets of a table that it has."""
 
     def targets(table: Table, encoded: Array) -> Array | None:
-        known = [table.targets[name] for name in names if name in table.targets]
+        known = [table.further[name] for name in names if name in table.further]
         return _log(np.column_stack(known)) if known else None
 
     return targets
@@ -67,7 +67,7 @@ def _log(values: Array) -> Array:
 
 
 def _quantiles(table: Table, encoded: Array) -> Array:
-    return np.repeat(np.log(table.latency_s)[:, None], len(QUANTILES), axis=1)
+    return np.repeat(np.log(table.target)[:, None], len(QUANTILES), axis=1)
 
 
 def _efficiency(table: Table, encoded: Array) -> Array | None:
@@ -76,8 +76,8 @@ def _efficiency(table: Table, encoded: Array) -> Array | None:
     if "flops" not in table.schema.names or bytes_moved is None:
         return None
     work = np.column_stack([table.column("flops"), bytes_moved])
-    best_rates = (work / table.latency_s[:, None]).max(axis=0)
-    return _log((work / np.maximum(best_rates, 1e-300)).max(axis=1, keepdims=True) / table.latency_s[:, None])
+    best_rates = (work / table.target[:, None]).max(axis=0)
+    return _log((work / np.maximum(best_rates, 1e-300)).max(axis=1, keepdims=True) / table.target[:, None])
 
 
 def _bytes_moved(table: Table) -> Array | None:
@@ -104,7 +104,7 @@ TASKS: Mapping[str, Task] = {
 
 def task_targets(names: Sequence[str], table: Table, encoded: Array) -> dict[str, Array]:
     """The targets of the latency and of those tasks that have data, each with one row per row of the table."""
-    targets = {LATENCY: np.log(table.latency_s)[:, None]}
+    targets = {LATENCY: np.log(table.target)[:, None]}
     for name in names:
         if name not in TASKS:
             raise UsageError(unknown("task", name, TASKS))

@@ -40,15 +40,15 @@ class Examples:
     targets: Mapping[str, Tensor]
     """Per task, one row per row; NaN where unknown."""
     checked: Tensor
-    checked_log_latency: Tensor
+    checked_logs: Tensor
 
     @classmethod
-    def of(cls, encoded: Array, targets: Mapping[str, Array], checked: Array, checked_log_latency: Array) -> Examples:
+    def of(cls, encoded: Array, targets: Mapping[str, Array], checked: Array, checked_logs: Array) -> Examples:
         def tensor(values: Array) -> Tensor:
             return torch.tensor(values, dtype=torch.float32)
 
         by_task = {task: tensor(values) for task, values in targets.items()}
-        return cls(tensor(encoded), by_task, tensor(checked), tensor(checked_log_latency))
+        return cls(tensor(encoded), by_task, tensor(checked), tensor(checked_logs))
 
 
 @dataclass
@@ -225,7 +225,7 @@ class _Training:
         for kind, one in self.examples.items():
             path = self.network.path(kind)
             with torch.no_grad():
-                error = float(relative(path(one.checked)[:, 0], one.checked_log_latency).mean())
+                error = float(relative(path(one.checked)[:, 0], one.checked_logs).mean())
             best = self.best[kind]
             if error < best.error or not best.weights:
                 self.progress.last_gain = self.progress.round

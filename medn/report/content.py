@@ -81,7 +81,7 @@ class KindContent:
     @cached_property
     def errors(self) -> Array:
         """Of test rows, with their sign: predicted / measured - 1."""
-        return self.predicted_s / self.test.latency_s - 1
+        return self.predicted_s / self.test.target - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ def _reliability(deployed: Deployed, calibration: Table, test: Table) -> tuple[t
     found = []
     for level in LEVELS:
         tried = at_level(deployed, calibration, level)
-        found.append((level, coverage_facts(tried, tried.answer(test.inputs), test.latency_s)["covered"]))
+        found.append((level, coverage_facts(tried, tried.answer(test.inputs), test.target)["covered"]))
     return tuple(found)
 
 

@@ -38,7 +38,7 @@ def importances(predict: Callable[[Array], Array], table: Table, seed: int = 0) 
     """Every input, the most important first."""
     random = np.random.default_rng(seed)
     rows = random.permutation(len(table))[:MOST_ROWS]
-    inputs, measured_s = table.inputs[rows], table.latency_s[rows]
+    inputs, measured_s = table.inputs[rows], table.target[rows]
 
     def typical_error(changed: Array) -> float:
         return float(np.expm1(log_errors(predict(changed), measured_s).mean()))
@@ -69,7 +69,7 @@ class HeatMap:
 def heat_map(table: Table, predicted_s: Array, names: tuple[str, str]) -> HeatMap:
     bins = int(np.clip(np.sqrt(len(table) / ROWS_PER_CELL), 2, MOST_BINS))
     (first, first_labels), (second, second_labels) = (binned(table.column(name), bins) for name in names)
-    errors = predicted_s / table.latency_s - 1
+    errors = predicted_s / table.target - 1
     shape = (len(first_labels), len(second_labels))
     medians, counts = np.full(shape, np.nan), np.zeros(shape, dtype=int)
     for cell in np.ndindex(shape):

@@ -94,7 +94,7 @@ def kind_name(content: Content, kind: KindContent) -> str:
 
 
 def _facts(kind: KindContent) -> list[tuple[str, str]]:
-    row, latency_s = kind.row, kind.source.table.latency_s
+    row, latency_s = kind.row, kind.source.table.target
     return [
         ("chosen", kind.candidate.regressor),
         ("measured", f"{kind.points:,} points of {kind.layers:,} layers"),

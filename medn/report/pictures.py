@@ -65,7 +65,7 @@ def kind_pictures(kind: KindContent) -> Iterator[Picture]:
 
 
 def _predicted_against_measured(kind: KindContent, salt: str) -> Picture:
-    measured_s, predicted_s = kind.test.latency_s, kind.predicted_s
+    measured_s, predicted_s = kind.test.target, kind.predicted_s
     shown = _some(len(measured_s))
     within = percent(float((np.abs(kind.errors) <= 0.1).mean()))
 
@@ -93,7 +93,7 @@ def _error_against_latency(kind: KindContent, salt: str) -> Picture:
         axes.axhline(0, color=INK, linewidth=0.6)
         if noise:
             axes.axhspan(-noise.median, noise.median, color=GREEN, alpha=0.25, linewidth=0, label="noise floor")
-        dots(axes, kind.test.latency_s[shown], errors[shown], BLUE)
+        dots(axes, kind.test.target[shown], errors[shown], BLUE)
         axes.set(xscale="log", xlabel="measured latency", ylabel="predicted / measured - 1")
         latency_ticks(axes.xaxis)
         percent_ticks(axes.yaxis)

@@ -73,11 +73,11 @@ def _staircase(
         parameter,
         {name: value for name, value in layer.items() if name != parameter},
         values.astype(np.float64),
-        answer.latency_s,
-        answer.low_s,
-        answer.high_s,
+        answer.value,
+        answer.low,
+        answer.high,
         measured[near],
-        table.latency_s[near],
+        table.target[near],
     )
 
 

@@ -98,7 +98,7 @@ class KindTable:
     def key(self) -> str:
         """Changes with anything a regressor could notice."""
         hashed = hashlib.sha256(canonical_json([self.table.schema.names, dict(self.table.schema.categories)]).encode())
-        for array in (self.table.inputs, self.table.latency_s, *self.table.targets.values()):
+        for array in (self.table.inputs, self.table.target, *self.table.further.values()):
             hashed.update(np.ascontiguousarray(array).tobytes())
         hashed.update("".join(self.table.groups).encode())
         if self.is_test is not None:

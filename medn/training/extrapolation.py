@@ -106,7 +106,7 @@ def check(
 
 def _larger(table: Table, fitted: Fitted, known: Smaller) -> Larger:
     distance, inside = known.range.place(table.inputs)
-    roofline = known.roofline.log_latency if known.roofline else None
+    roofline = known.roofline.log_value if known.roofline else None
     beyond = seen_from_the_edge(
         table.inputs, distance, known.range, lambda inputs: np.log(fitted.predict(inputs)), roofline
     )
@@ -122,4 +122,4 @@ def restored(arrays: Mapping[str, NDArray[Any]], prepared: Prepared) -> Checked 
 
 
 def _taken(table: Table) -> Taken:
-    return np.log(table.latency_s), table.groups
+    return np.log(table.target), table.groups

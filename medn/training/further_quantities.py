@@ -64,11 +64,11 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
 
 def _rows_with(table: Table, quantity: Quantity) -> Table:
     """Nothing at all, such as memory below a page, has no relative error and is left out."""
-    values = table.targets[quantity.name]
+    values = table.further[quantity.name]
     if quantity.over_latency:
-        values = values / table.latency_s
+        values = values / table.target
     rows = np.flatnonzero(values > 0)
-    return replace(table.take(rows), latency_s=values[rows])
+    return replace(table.take(rows), target=values[rows])
 
 
 def load_further(run: Path) -> Further:

@@ -83,16 +83,16 @@ def scored(candidate: Candidate, deployed: Deployed, prepared: Prepared) -> Cand
     validation, test = prepared.validation, prepared.test
     answer = deployed.answer(test.inputs)
     predicted = {
-        "validation": (deployed.predict(validation.inputs), validation.latency_s),
-        "test": (answer.latency_s, test.latency_s),
+        "validation": (deployed.predict(validation.inputs), validation.target),
+        "test": (answer.value, test.target),
     }
     for name, rows in (("test_inside", answer.inside), ("test_outside", ~answer.inside)):
         if rows.any():
-            predicted[name] = answer.latency_s[rows], test.latency_s[rows]
+            predicted[name] = answer.value[rows], test.target[rows]
     return replace(
         candidate,
         deployed=deployed,
         scores={name: told(score(*both).as_json()) for name, both in predicted.items()},
-        coverage=told(coverage_facts(deployed, answer, test.latency_s)),
+        coverage=told(coverage_facts(deployed, answer, test.target)),
         outside=float(np.mean(~answer.inside)),
     )

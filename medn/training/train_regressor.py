@@ -166,7 +166,7 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         return regressor.fit_together(pairs, settings, effort)
 
     def judge(fitted: Together) -> float:
-        errors = [score(fitted[kind].predict(held.inputs), held.latency_s).mape for kind, (_, held) in pairs.items()]
+        errors = [score(fitted[kind].predict(held.inputs), held.target).mape for kind, (_, held) in pairs.items()]
         return statistics.fmean(errors)
 
     def save(tuned: Tuned[Together]) -> None:
@@ -229,11 +229,11 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None
 
 def _check_learned(fitted: Fitted, prepared: Prepared) -> None:
     """What had no time to learn is not offered: it would stand beside others as if it were one of them."""
-    held, constant_s = prepared.validation, best_constant(prepared.train.latency_s)
-    predicted_s = fitted.predict(held.inputs)
-    if has_learned(predicted_s, held.latency_s, constant_s):
+    held, constant = prepared.validation, best_constant(prepared.train.target)
+    predicted = fitted.predict(held.inputs)
+    if has_learned(predicted, held.target, constant):
         return
-    errors = [score(each, held.latency_s).mape for each in (predicted_s, np.full(len(held), constant_s))]
+    errors = [score(each, held.target).mape for each in (predicted, np.full(len(held), constant))]
     own, plain = map(percent, errors)
     raise NothingLearned(f"it had no time to learn: an error of {own}, one number for every layer has {plain}")
 

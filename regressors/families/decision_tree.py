@@ -38,5 +38,5 @@ class DecisionTree(Regressor):
             max_leaf_nodes=settings["max_leaf_nodes"],
             random_state=effort.seed,
         )
-        model.fit(train.inputs, np.log(train.latency_s))
+        model.fit(train.inputs, np.log(train.target))
         return from_trees(model, [model], train)

@@ -56,7 +56,7 @@ class HistBoosting(Regressor):
             random_state=effort.seed,
             warm_start=True,
         )
-        logs = np.log(train.latency_s)
+        logs = np.log(train.target)
         progress = Progress(validation, effort, settings["patience"], report_every=1)
         with limited_threads(effort):
             while model.max_iter < settings["most_trees"] and not progress.is_over:
@@ -66,14 +66,14 @@ class HistBoosting(Regressor):
         # The trees after the best step are cut off; the library's own prediction then does without them too.
         del model._predictors[progress.best_step * TREES_AT_ONCE :]
 
-        def log_latency(inputs: Array) -> Array:
+        def log_value(inputs: Array) -> Array:
             return np.asarray(model.predict(inputs))
 
         def form() -> Trees:
             grown = [_tree(stage[0].nodes) for stage in model._predictors]
             return Trees.from_trees(grown, float(model._baseline_prediction.item()), train.inputs.shape[1])
 
-        return Learned(log_latency, form)
+        return Learned(log_value, form)
 
 
 def _tree(nodes: Any) -> Tree:

@@ -58,14 +58,14 @@ class LightGBM(Regressor):
             if progress.is_over:
                 raise lightgbm.callback.EarlyStopException(progress.best_step - 1, [])
 
-        logs = np.log(train.latency_s)
+        logs = np.log(train.target)
         base = float(logs.mean())
         progress = Progress(validation, effort, patience=settings["patience"])
         parameters = _parameters(settings, effort, rows=len(train))
         data = lightgbm.Dataset(train.inputs, logs - base, params=parameters)
         # A validation row is needed for the metric to be called at all.
         checked = validation if len(validation) else train
-        held_out = lightgbm.Dataset(checked.inputs, np.log(checked.latency_s) - base, reference=data, params=parameters)
+        held_out = lightgbm.Dataset(checked.inputs, np.log(checked.target) - base, reference=data, params=parameters)
         booster = lightgbm.train(
             parameters,
             data,
@@ -76,11 +76,11 @@ class LightGBM(Regressor):
         )
         count = progress.best_step
 
-        def log_latency(inputs: Array) -> Array:
+        def log_value(inputs: Array) -> Array:
             return base + np.asarray(booster.predict(inputs, num_iteration=count, num_threads=effort.threads))
 
         return Learned(
-            log_latency,
+            log_value,
             lambda: Trees.from_trees(_trees(booster.model_to_string(num_iteration=count)), base, train.inputs.shape[1]),
         )
 

@@ -28,7 +28,7 @@ class Linear(Regressor):
         columns = np.array([found.flops, *(apart if len(apart) == 2 else found.traffic)], dtype=np.int32)
         scale = np.maximum(train.inputs[:, columns].max(axis=0), 1.0)
         causes = np.column_stack([train.inputs[:, columns] / scale, np.ones(len(train))])
-        # Divided by the latency, the squared distance to one is the squared relative error.
-        weights, _ = nnls(causes / train.latency_s[:, None], np.ones(len(train)))
-        floor_s = float(train.latency_s.min()) / 10
-        return Learned.from_form(Affine(columns, weights[:-1] / scale, float(weights[-1]), floor_s))
+        # Divided by the target, the squared distance to one is the squared relative error.
+        weights, _ = nnls(causes / train.target[:, None], np.ones(len(train)))
+        floor = float(train.target.min()) / 10
+        return Learned.from_form(Affine(columns, weights[:-1] / scale, float(weights[-1]), floor))

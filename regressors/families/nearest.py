@@ -35,7 +35,7 @@ class NearestNeighbours(Regressor):
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
         table = thinned(train, self.largest, effort.seed)
         encoding = Encoding.fit(table.schema, table.inputs)
-        encoded, logs = encoding.transform(table.inputs), np.log(table.latency_s)
+        encoded, logs = encoding.transform(table.inputs), np.log(table.target)
         relevance = _effects(encoded, logs) ** settings["relevance"]
         points = (encoded * relevance).astype(np.float32)
         neighbours = min(settings["neighbours"], len(table))

@@ -39,7 +39,7 @@ def fit_roofline(train: Table, validation: Table, settings: Settings, effort: Ef
     The influence helps between measured layers and misleads beyond them; which of the two matters, those rows say.
     """
     plain, shaped = (_fit(train, settings, effort, is_shaped) for is_shaped in (False, True))
-    errors = [relative_errors(form.predict(validation.inputs), validation.latency_s) for form in (plain, shaped)]
+    errors = [relative_errors(form.predict(validation.inputs), validation.target) for form in (plain, shaped)]
     return shaped if np.sum(errors[1]) < np.sum(errors[0]) else plain
 
 
@@ -56,7 +56,7 @@ def _fit(train: Table, settings: Settings, effort: Effort, is_shaped: bool) -> R
     known = len(peak) - 1
     seen = see(columns, encoding, bounds, known, table.inputs)
     kept = [place for place, name in enumerate(encoding.names) if is_shaped and _shapes(name)]
-    problem = Problem(seen, np.log(table.latency_s), peak, overhead, np.array(kept, dtype=int), settings["restraint"])
+    problem = Problem(seen, np.log(table.target), peak, overhead, np.array(kept, dtype=int), settings["restraint"])
     with limited_threads(effort):
         return Roofline(columns, encoding, bounds, problem.solve(settings["starts"], effort))
 
@@ -68,7 +68,7 @@ def _shapes(encoded_name: str) -> bool:
 
 def _limits(train: Table, columns: Columns, encoding: Encoding) -> tuple[Array, Array, Array]:
     """Best rates and lowest latency per device, and the measured range."""
-    log_work, logs = columns.log_work(train.inputs), np.log(train.latency_s)
+    log_work, logs = columns.log_work(train.inputs), np.log(train.target)
     known = len(train.schema.categories["device"]) if columns.device is not None else 1
     device = columns.devices(train.inputs, known)
     rates = log_work - logs[:, None]
@@ -145,7 +145,7 @@ class Problem:
         return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
 
     def _residuals(self, vector: Array) -> Array:
-        errors = self.law(vector).log_latency(self.seen) - self.logs
+        errors = self.law(vector).log_value(self.seen) - self.logs
         return np.concatenate([errors, self._held_back * vector])
 
     @property

@@ -44,7 +44,7 @@ class SupportVectors(Regressor):
 
         table = thinned(train, self.largest, effort.seed)
         encoding = Encoding.fit(table.schema, table.inputs)
-        logs = np.log(table.latency_s)
+        logs = np.log(table.target)
         middle = float(logs.mean())
         gamma = settings["gamma"] / max(encoding.width, 1)
         model = SVR(
@@ -60,11 +60,11 @@ class SupportVectors(Regressor):
             warnings.filterwarnings("ignore", "Solver terminated early")  # it ran out of its time
             model.fit(points.astype(np.float64), logs - middle)
 
-        def log_latency(inputs: Array) -> Array:
+        def log_value(inputs: Array) -> Array:
             return np.asarray(middle + model.predict(encoding.transform(inputs)))
 
         def form() -> Kernel:
             constant = middle + float(model.intercept_[0])
             return Kernel(encoding, points[model.support_], model.dual_coef_[0], constant, gamma)
 
-        return Learned(log_latency, form)
+        return Learned(log_value, form)

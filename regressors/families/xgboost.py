@@ -59,7 +59,7 @@ class XGBoost(Regressor):
         def measure(predicted: Array, data: Any) -> tuple[str, float]:
             return "error", progress.step(base + predicted)
 
-        logs = np.log(train.latency_s)
+        logs = np.log(train.target)
         base = float(logs.mean())
         progress = Progress(validation, effort, patience=settings["patience"])
         # A validation row is needed for the metric to be called at all.
@@ -69,16 +69,16 @@ class XGBoost(Regressor):
             _parameters(settings, effort),
             data,
             num_boost_round=settings["most_trees"],
-            evals=[(xgboost.DMatrix(checked.inputs, np.log(checked.latency_s) - base, nthread=effort.threads), "held")],
+            evals=[(xgboost.DMatrix(checked.inputs, np.log(checked.target) - base, nthread=effort.threads), "held")],
             custom_metric=measure,
             callbacks=[StopInTime()],
             verbose_eval=False,
         )[: progress.best_step]
 
-        def log_latency(inputs: Array) -> Array:
+        def log_value(inputs: Array) -> Array:
             return np.asarray(base + booster.inplace_predict(inputs.astype(np.float32)), dtype=np.float64)
 
-        return Learned(log_latency, lambda: Trees.from_trees(_trees(booster), base, train.inputs.shape[1]))
+        return Learned(log_value, lambda: Trees.from_trees(_trees(booster), base, train.inputs.shape[1]))
 
 
 def _parameters(settings: Settings, effort: Effort) -> dict[str, Any]:

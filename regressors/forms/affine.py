@@ -1,4 +1,4 @@
-"""Seconds as a weighted sum of input columns plus a constant, never below a floor."""
+"""What was learned as a weighted sum of input columns plus a constant, never below a floor."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from medn.regressors.form import Form, Parts, register_form
 class Affine(Form):
     form = "affine"
 
-    def __init__(self, columns: NDArray[np.int32], weights: Array, constant_s: float, floor_s: float) -> None:
+    def __init__(self, columns: NDArray[np.int32], weights: Array, constant: float, floor: float) -> None:
         self.columns = columns
         self.weights = weights
-        self.constant_s = constant_s
-        self.floor_s = floor_s
+        self.constant = constant
+        self.floor = floor
 
-    def log_latency(self, inputs: Array) -> Array:
-        seconds = inputs.take(self.columns, axis=1) @ self.weights + self.constant_s
-        return np.log(np.maximum(seconds, self.floor_s))
+    def log_value(self, inputs: Array) -> Array:
+        value = inputs.take(self.columns, axis=1) @ self.weights + self.constant
+        return np.log(np.maximum(value, self.floor))
 
     def one(self, row: Array) -> float:
-        return math.log(max(float(row.take(self.columns).dot(self.weights)) + self.constant_s, self.floor_s))
+        return math.log(max(float(row.take(self.columns).dot(self.weights)) + self.constant, self.floor))
 
     def check(self, width: int) -> None:
         count = len(self.columns)
         check_array("the columns of a sum", self.columns, (count,), "i", 0, width - 1)
         check_array("the weights of a sum", self.weights, (count,))
-        check_numbers("the constant of a sum", [self.constant_s])
-        check_numbers("the least seconds of a sum", [self.floor_s], 1e-30, 1e30)
+        check_numbers("the constant of a sum", [self.constant])
+        check_numbers("the least value of a sum", [self.floor], 1e-30, 1e30)
 
     def parts(self) -> Parts:
-        facts = {"constant_s": self.constant_s, "floor_s": self.floor_s}
+        facts = {"constant_s": self.constant, "floor_s": self.floor}
         return Parts(self.form, facts, {"columns": self.columns, "weights": self.weights})
 
     @classmethod

@@ -13,10 +13,10 @@ from medn.regressors.form import Form, Parts, register_form
 class Constant(Form):
     form = "constant"
 
-    def __init__(self, log_latency: float) -> None:
-        self.value = log_latency
+    def __init__(self, log_value: float) -> None:
+        self.value = log_value
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return np.full(len(inputs), self.value)
 
     def one(self, row: Array) -> float:
@@ -29,7 +29,7 @@ class Constant(Form):
         check_numbers("a constant latency", [self.value], -LARGEST_LOG, LARGEST_LOG)
 
     def parts(self) -> Parts:
-        return Parts(self.form, {"log_latency": self.value})
+        return Parts(self.form, {"log_value": self.value})
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Constant:

@@ -27,7 +27,7 @@ class Kernel(Form):
         self.constant = constant
         self.gamma = gamma
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return self.points.map(self.encoding.transform(inputs), self._sum)
 
     def _sum(self, squared: Array) -> Array:

@@ -42,7 +42,7 @@ class Nearest(Form):
         self.power = power
         """How fast a point counts less with its distance; 0 for a plain mean."""
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return self.points.map(self.encoding.transform(inputs) * self.relevance, self._mean)
 
     def _mean(self, squared: Array) -> Array:

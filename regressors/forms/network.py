@@ -184,7 +184,7 @@ class NetworkForm(Form):
         self.steps = tuple(steps)
         self.bounds = bounds
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         result = np.empty(len(inputs))
         # Far below zero the exponential in `silu` is infinite, and its result the zero that it should be.
         with np.errstate(over="ignore"):

@@ -44,7 +44,7 @@ class Polynomial(Form):
         self.lowest = lowest
         self.highest = highest
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         found = np.empty(len(inputs))
         step = max(1, NUMBERS_AT_ONCE // max(1, len(self.weights)))
         for start in range(0, len(inputs), step):

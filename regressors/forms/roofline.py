@@ -135,7 +135,7 @@ class Law:
         """A smooth maximum."""
         return np.logaddexp(self.sharpness * times[:, 0], self.sharpness * times[:, 1]) / self.sharpness
 
-    def log_latency(self, seen: Seen) -> Array:
+    def log_value(self, seen: Seen) -> Array:
         alone = np.logaddexp(self.slower(self.times(seen)[0]), self.overhead[seen.device])
         return np.asarray(alone - np.log1p(-self.contention * seen.busy))
 
@@ -175,8 +175,8 @@ class Roofline(Form):
         """Lowest and highest of the encoded inputs and of the two logarithms of work, as measured."""
         self.law = law
 
-    def log_latency(self, inputs: Array) -> Array:
-        return self.law.log_latency(see(self.columns, self.encoding, self.bounds, len(self.law.peak) - 1, inputs))
+    def log_value(self, inputs: Array) -> Array:
+        return self.law.log_value(see(self.columns, self.encoding, self.bounds, len(self.law.peak) - 1, inputs))
 
     def one(self, row: Array) -> float:
         # The law once more in plain numbers: numpy would spend ten times as long on calls for a single row.

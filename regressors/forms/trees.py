@@ -106,7 +106,7 @@ class Trees(Form):
             raise ValueError(f"a tree must have at most {MOST_LEVELS} levels (got {made.nodes.levels})")
         return made
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         if self._bits is not None:
             return self.base + self._bits.sums(inputs)
         if self._session is not None:

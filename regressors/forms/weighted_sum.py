@@ -21,10 +21,10 @@ class WeightedSum(Form):
         self.forms = tuple(forms)
         self.weights = tuple(weights) if weights is not None else (1.0,) * len(self.forms)
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         total = np.zeros(len(inputs))
         for form, weight in zip(self.forms, self.weights, strict=True):
-            total += weight * form.log_latency(inputs)
+            total += weight * form.log_value(inputs)
         return total
 
     def one(self, row: Array) -> float:

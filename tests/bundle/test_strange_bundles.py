@@ -114,7 +114,7 @@ WRONG_FACTS: dict[str, tuple[Callable[[Json], object], str]] = {
     "bounds": (lambda manifest: form_of(manifest, "network")["facts"].update(bounds=[3, -30]), "bounds of a network"),
     "huge constant": (lambda manifest: facts_of(manifest)["constants"].update(threads=HUGE), "a constant of threads"),
     "huge bound": (lambda manifest: form_of(manifest, "affine")["facts"].update(constant_s=HUGE), "constant of a sum"),
-    "no floor": (lambda manifest: form_of(manifest, "affine")["facts"].update(floor_s=0), "least seconds of a sum"),
+    "no floor": (lambda manifest: form_of(manifest, "affine")["facts"].update(floor_s=0), "least value of a sum"),
     "true for a number": (lambda manifest: form_of(manifest, "trees")["facts"].update(base=True), "base of trees"),
     "huge weights": (lambda manifest: facts_of(manifest)["form"]["facts"].update(weights=[HUGE, 0, 0]), "weights"),
     "wide interval": (lambda manifest: facts_of(manifest)["interval"].update(quantile=1e90), "must not reach farther"),
@@ -138,7 +138,7 @@ WRONG_FACTS: dict[str, tuple[Callable[[Json], object], str]] = {
 
 
 def nest(facts: Json) -> None:
-    facts["form"] = {"form": "constant", "facts": {"log_latency": 0}, "arrays": [], "inner": []}
+    facts["form"] = {"form": "constant", "facts": {"log_value": 0}, "arrays": [], "inner": []}
     for _ in range(20):
         facts["form"] = {"form": "weighted_sum", "facts": {"weights": [1]}, "arrays": [], "inner": [facts["form"]]}
 

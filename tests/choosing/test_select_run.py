@@ -59,7 +59,7 @@ def test_every_good_candidate_is_evaluated_and_the_others_say_why(evaluated: lis
 
 def test_predictions_are_those_that_were_scored_in_training(evaluated: list[Evaluated]) -> None:
     for each in evaluated:
-        measured_s = each.prepared.test.latency_s
+        measured_s = each.prepared.test.target
         for name, candidate in each.candidates.items():
             error = relative_errors(each.predicted_s[name]["test"], measured_s).mean()
             assert error == pytest.approx(candidate.scores["test"]["mape"], rel=1e-5)
@@ -89,7 +89,7 @@ def test_candidates_of_the_first_version_are_held_with_the_roofline_of_their_run
     for path in run.glob("candidates/*/linear/*/candidate.json"):
         facts = json.loads(path.read_text())
         if not facts["reason"]:
-            bare = score(deployed_of(load_candidate(path.parent)).form.predict(test.inputs), test.latency_s).as_json()
+            bare = score(deployed_of(load_candidate(path.parent)).form.predict(test.inputs), test.target).as_json()
             path.write_text(json.dumps(facts | {"scores": facts["scores"] | {"test": bare, "test_held": bare}}))
             as_the_first_version_wrote_it(path.parent)
     (old,) = evaluate_run(run, kinds=["linear"])
@@ -98,7 +98,7 @@ def test_candidates_of_the_first_version_are_held_with_the_roofline_of_their_run
         deployed = deployed_of(candidate)
         assert (deployed.way, deployed.interval.widening) == (HELD, None)
         assert deployed.roofline is deployed_of(old.candidates["roofline"]).form
-        error = relative_errors(old.predicted_s[name]["test"], test.latency_s).mean()
+        error = relative_errors(old.predicted_s[name]["test"], test.target).mean()
         assert candidate.scores["test"]["mape"] == pytest.approx(error, rel=1e-5)
 
 
@@ -141,7 +141,7 @@ def test_an_ensemble_is_a_candidate_with_one_form(evaluated: list[Evaluated]) ->
 
 def test_an_ensemble_is_better_on_validation_than_its_members(evaluated: list[Evaluated]) -> None:
     for place in map(with_ensembles, evaluated):
-        measured_s = place.prepared.validation.latency_s
+        measured_s = place.prepared.validation.target
         errors = {
             name: relative_errors(own["validation"], measured_s).mean() for name, own in place.predicted_s.items()
         }
@@ -153,7 +153,7 @@ def test_what_members_share_is_computed_once() -> None:
     base, first, second = Constant(1.0), Constant(2.0), Constant(3.0)
     found = folded({WeightedSum([base, first]): 0.25, WeightedSum([Constant(1.0), second]): 0.75})
     assert found.weights == (1.0, 0.25, 0.75)
-    assert found.log_latency(np.zeros((2, 1))) == pytest.approx([1.0 + 0.5 + 2.25] * 2)
+    assert found.log_value(np.zeros((2, 1))) == pytest.approx([1.0 + 0.5 + 2.25] * 2)
 
 
 def test_one_is_chosen_for_every_kind_with_its_costs(outcome: SelectOutcome) -> None:

@@ -40,9 +40,9 @@ def test_truth_values_are_numbers() -> None:
 
 def test_taking_rows_takes_them_from_every_column() -> None:
     taken = made_up().take(np.array([2, 0]))
-    assert taken.latency_s.tolist() == [3e-3, 1e-3]
+    assert taken.target.tolist() == [3e-3, 1e-3]
     assert taken.groups.tolist() == ["b", "a"]
-    assert taken.targets["memory_bytes"].tolist() == [3.0, 1.0]
+    assert taken.further["memory_bytes"].tolist() == [3.0, 1.0]
     assert len(made_up().take(made_up().column("function") == 0)) == 2
 
 
@@ -52,16 +52,16 @@ def test_a_column_that_is_not_there_is_named_with_the_near_miss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "latency_s", "words"),
+    ("inputs", "target", "words"),
     [(np.ones((2, 3)), np.ones(2), "2 names"), (np.ones((2, 2)), np.ones(3), "one entry per row")],
 )
 def test_a_table_with_a_wrong_shape_is_refused(
     inputs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    latency_s: np.ndarray[tuple[int], np.dtype[np.float64]],
+    target: np.ndarray[tuple[int], np.dtype[np.float64]],
     words: str,
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        Table(SCHEMA, inputs, latency_s, np.array(["a", "b"]))
+        Table(SCHEMA, inputs, target, np.array(["a", "b"]))
 
 
 def test_numeric_columns_are_those_without_categories() -> None:

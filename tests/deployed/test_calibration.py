@@ -34,7 +34,7 @@ def truth(inputs: Array) -> Array:
 
 
 def joined(*tables: Table) -> Table:
-    columns = [np.concatenate([getattr(table, name) for table in tables]) for name in ("inputs", "latency_s")]
+    columns = [np.concatenate([getattr(table, name) for table in tables]) for name in ("inputs", "target")]
     return Table(SCHEMA, columns[0], columns[1], np.arange(len(columns[0])).astype(str))
 
 
@@ -43,7 +43,7 @@ class Known(Form):
 
     form = "test-known"
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return np.log(5e-6 + inputs[:, 3] / 1e12) + np.log1p(np.minimum(inputs[:, 5], 1.0))
 
     def parts(self) -> Parts:
@@ -66,26 +66,25 @@ def pooled(seed: int) -> Table:
 def test_rows_out_of_range_do_not_widen_the_intervals_of_those_inside(uncalibrated: Deployed) -> None:
     validation, calibration, inside = products(200, 2), pooled(4), products(400, 6)
     distance = uncalibrated.range.distance
-    spread = fit_spread(uncalibrated.predict(validation.inputs), validation.latency_s, distance(validation.inputs))
+    spread = fit_spread(uncalibrated.predict(validation.inputs), validation.target, distance(validation.inputs))
     everything = calibrate(
-        spread, uncalibrated.predict(calibration.inputs), calibration.latency_s, distance(calibration.inputs)
+        spread, uncalibrated.predict(calibration.inputs), calibration.target, distance(calibration.inputs)
     )
     exploded = replace(uncalibrated, interval=everything)
     mended = calibrated(uncalibrated, validation, calibration)
     widths = [
-        coverage_facts(each, each.answer(inside.inputs), inside.latency_s)["inside_width"]
-        for each in (exploded, mended)
+        coverage_facts(each, each.answer(inside.inputs), inside.target)["inside_width"] for each in (exploded, mended)
     ]
     assert widths[0] > 10
     assert widths[1] < 0.4
     assert mended.answer(inside.inputs).inside.mean() > 0.95
-    covered = coverage_facts(mended, mended.answer(inside.inputs), inside.latency_s)["inside_covered"]
+    covered = coverage_facts(mended, mended.answer(inside.inputs), inside.target)["inside_covered"]
     assert 0.84 < covered < 0.96
 
 
 def test_a_width_that_says_nothing_is_told(uncalibrated: Deployed) -> None:
     wide, narrow = (
-        coverage_facts(each, each.answer(rows.inputs), rows.latency_s)
+        coverage_facts(each, each.answer(rows.inputs), rows.target)
         for noise in (2.0, 0.05)
         for rows in [products(300, 8, noise=noise)]
         for each in [calibrated(uncalibrated, products(200, 2, noise=noise), products(200, 4, noise=noise))]
@@ -132,10 +131,10 @@ def test_widths_never_shrink_beyond_the_edge_and_grow_with_the_distance(
     uncalibrated: Deployed, way: str, noisy: str
 ) -> None:
     def shaken(table: Table, seed: int) -> Table:
-        place = np.log(table.latency_s) - np.log(table.latency_s).mean()
+        place = np.log(table.target) - np.log(table.target).mean()
         spread = 0.02 * np.exp({"short": -place, "long": place, "middle": 3 - place**2}[noisy].clip(-3, 3))
         return replace(
-            table, latency_s=truth(table.inputs) * np.exp(spread * np.random.default_rng(seed).normal(size=len(place)))
+            table, target=truth(table.inputs) * np.exp(spread * np.random.default_rng(seed).normal(size=len(place)))
         )
 
     made = calibrated(replace(uncalibrated, way=way), shaken(products(400, 2), 0), shaken(products(400, 4), 1))
@@ -144,7 +143,7 @@ def test_widths_never_shrink_beyond_the_edge_and_grow_with_the_distance(
     n = k = np.full(60, 1000.0)
     inputs = np.column_stack([m, n, k, 2 * m * n * k, 4 * (m * k + k * n + m * n), np.zeros(60)])
     found = made.answer(inputs)
-    widths = np.log(found.high_s / found.latency_s)
+    widths = np.log(found.high / found.value)
     outside = ~found.inside
     assert found.inside[0]
     assert outside[-1]

@@ -37,7 +37,7 @@ def made_up(rows: int, seed: int, smallest: float = 16, largest: float = 512) ->
 class TrueLaw(Form):
     form = "test-true-law"
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return np.log(law(inputs))
 
     def parts(self) -> Parts:
@@ -55,9 +55,9 @@ class Nearest(Form):
     form = "test-nearest"
     train: Table
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         gaps = np.abs(np.log(inputs[:, 1])[:, None] - np.log(self.train.inputs[:, 1]))
-        return np.asarray(np.log(self.train.latency_s[gaps.argmin(axis=1)]))
+        return np.asarray(np.log(self.train.target[gaps.argmin(axis=1)]))
 
     def parts(self) -> Parts:
         raise NotImplementedError("is never written")
@@ -72,7 +72,7 @@ class Wild(TrueLaw):
 
     form = "test-wild"
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return np.asarray(np.log(law(inputs)) + np.where(inputs[:, 0] > 513, np.log(100.0), 0.0))
 
 
@@ -89,15 +89,15 @@ def test_held_stays_near_the_law_where_a_forest_is_flat(learned: Range) -> None:
     flat, outside = Nearest(made_up(400, 0)), made_up(200, 6, 560, 512 * 4)
     held = deployed(flat, learned).answer(outside.inputs)
     assert not held.inside.any()
-    assert (np.abs(held.latency_s / outside.latency_s - 1) < 0.3).all()
-    assert np.median(flat.predict(outside.inputs) / outside.latency_s) < 0.5
+    assert (np.abs(held.value / outside.target - 1) < 0.3).all()
+    assert np.median(flat.predict(outside.inputs) / outside.target) < 0.5
 
 
 def test_a_fitted_roofline_knows_the_overhead_too(learned: Range) -> None:
     rows = made_up(200, 6, 4, 2048)
     found = deployed(TrueLaw(), learned, roofline=TrueLaw()).answer(rows.inputs)
     np.testing.assert_array_equal(found.inside, learned.in_range(rows.inputs))
-    np.testing.assert_allclose(found.latency_s, rows.latency_s, rtol=1e-6)
+    np.testing.assert_allclose(found.value, rows.target, rtol=1e-6)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -105,12 +105,12 @@ def test_predictions_inside_are_left_alone(learned: Range, way: str) -> None:
     rows = made_up(50, 7)
     inside = learned.in_range(rows.inputs)
     found = deployed(TrueLaw(), learned, way).predict(rows.inputs[inside])
-    np.testing.assert_allclose(found, rows.latency_s[inside], rtol=1e-12)
+    np.testing.assert_allclose(found, rows.target[inside], rtol=1e-12)
 
 
 def test_own_is_what_the_form_says(learned: Range) -> None:
     rows = made_up(200, 6, 4, 2048)
-    np.testing.assert_allclose(deployed(TrueLaw(), learned, OWN).predict(rows.inputs), rows.latency_s, rtol=1e-12)
+    np.testing.assert_allclose(deployed(TrueLaw(), learned, OWN).predict(rows.inputs), rows.target, rtol=1e-12)
 
 
 def test_edge_does_not_grow_with_the_work(learned: Range) -> None:
@@ -121,36 +121,36 @@ def test_edge_does_not_grow_with_the_work(learned: Range) -> None:
 
 def test_bounded_lets_no_form_run_away_from_the_work(learned: Range) -> None:
     rows = made_up(100, 6, 560, 2048)
-    wild, bounded = (deployed(Wild(), learned, way).predict(rows.inputs) / rows.latency_s for way in (OWN, BOUNDED))
+    wild, bounded = (deployed(Wild(), learned, way).predict(rows.inputs) / rows.target for way in (OWN, BOUNDED))
     assert wild.min() > 99
     assert bounded.max() < 3 * np.exp(LEEWAY)
     calm = deployed(TrueLaw(), learned, BOUNDED).predict(rows.inputs)
-    np.testing.assert_allclose(calm, rows.latency_s, rtol=1e-12)
+    np.testing.assert_allclose(calm, rows.target, rtol=1e-12)
 
 
 def test_the_growth_of_a_roofline_is_bounded_by_that_of_the_work(learned: Range) -> None:
     rows = made_up(100, 6, 560, 2048)
     held = deployed(TrueLaw(), learned, roofline=Wild()).predict(rows.inputs)
-    assert (held / rows.latency_s).max() < 3 * np.exp(LEEWAY)
+    assert (held / rows.target).max() < 3 * np.exp(LEEWAY)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_category_that_was_not_learned_is_taken_for_the_usual_one(learned: Range, way: str) -> None:
     class ByCategory(TrueLaw):
-        def log_latency(self, inputs: Array) -> Array:
+        def log_value(self, inputs: Array) -> Array:
             assert set(inputs[:, 3]) <= {0.0, 1.0}
-            return super().log_latency(inputs)
+            return super().log_value(inputs)
 
     rows = made_up(20, 4, 20, 400).inputs
     rows[:, 3] = -1.0
     found = deployed(ByCategory(), learned, way).answer(rows)
     assert not found.inside.any()
-    np.testing.assert_allclose(found.latency_s, law(rows), rtol=1e-12)
+    np.testing.assert_allclose(found.value, law(rows), rtol=1e-12)
 
 
 def test_without_work_columns_the_edge_is_all_that_is_held() -> None:
     class Size(TrueLaw):
-        def log_latency(self, inputs: Array) -> Array:
+        def log_value(self, inputs: Array) -> Array:
             return np.log(inputs[:, 0])
 
     schema = Schema(("size",))
@@ -163,7 +163,7 @@ def test_without_work_columns_the_edge_is_all_that_is_held() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_packed_answers_alike(learned: Range, way: str) -> None:
-    noisy = replace(made_up(300, 3), latency_s=made_up(300, 3).latency_s * np.exp(np.linspace(-0.2, 0.2, 300)))
+    noisy = replace(made_up(300, 3), target=made_up(300, 3).target * np.exp(np.linspace(-0.2, 0.2, 300)))
     made = calibrated(deployed(TrueLaw(), learned, way, TrueLaw()), noisy, noisy)
     made = replace(made, interval=replace(made.interval, widening=0.3), constants={"threads": 1, "cache": "hot"})
     facts, arrays = pack_deployed(made)
@@ -186,8 +186,8 @@ def test_what_an_earlier_version_packed_is_held_and_as_wide_as_it_was(learned: R
     rows = made_up(50, 6, 600, 4096).inputs
     found = old.answer(rows)
     assert old.way == HELD
-    expected = old.interval.bounds(found.latency_s, learned.distance(rows))
-    np.testing.assert_allclose((found.low_s, found.high_s), expected)
+    expected = old.interval.bounds(found.value, learned.distance(rows))
+    np.testing.assert_allclose((found.low, found.high), expected)
 
 
 def test_one_row_is_answered_as_a_table_is(learned: Range) -> None:
@@ -199,5 +199,5 @@ def test_one_row_is_answered_as_a_table_is(learned: Range) -> None:
     for place, row in enumerate(rows):
         one = made.one(row)
         assert one is not None
-        assert one[0] == pytest.approx(found.latency_s[place], rel=1e-12)
-        assert one[0] * one[1] == pytest.approx(found.high_s[place], rel=1e-9)
+        assert one[0] == pytest.approx(found.value[place], rel=1e-12)
+        assert one[0] * one[1] == pytest.approx(found.high[place], rel=1e-9)

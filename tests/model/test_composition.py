@@ -40,8 +40,8 @@ class SlowWhenCold(Form):
     def __init__(self, hot: Form) -> None:
         self.hot = hot
 
-    def log_latency(self, inputs: Array) -> Array:
-        return self.hot.log_latency(inputs[:, :-1]) + math.log(3) * inputs[:, -1]
+    def log_value(self, inputs: Array) -> Array:
+        return self.hot.log_value(inputs[:, :-1]) + math.log(3) * inputs[:, -1]
 
     def parts(self) -> Parts:
         raise NotImplementedError("is never written")

@@ -35,12 +35,12 @@ def test_a_task_without_data_is_off(table: Table) -> None:
 
 
 def test_a_task_whose_targets_are_all_unknown_is_off(table: Table) -> None:
-    unknown = replace(table, targets={"energy_j": np.full(60, np.nan)})
+    unknown = replace(table, further={"energy_j": np.full(60, np.nan)})
     assert set(task_targets(("energy",), unknown, table.inputs)) == {"latency"}
 
 
 def test_a_target_that_is_not_positive_is_unknown(table: Table) -> None:
-    some = replace(table, targets={"memory_bytes": np.where(np.arange(60) % 2, 0.0, 100.0)})
+    some = replace(table, further={"memory_bytes": np.where(np.arange(60) % 2, 0.0, 100.0)})
     targets = task_targets(("memory",), some, table.inputs)["memory"]
     assert np.isnan(targets).sum() == 30
 
@@ -61,11 +61,11 @@ def always(seconds: float) -> Fitted:
 
 
 def test_two_teachers_agree_on_the_mean_of_their_logarithms(table: Table) -> None:
-    assert taught(table, [always(1.0), always(4.0)], 0.0, Effort()).latency_s == pytest.approx(2.0)
+    assert taught(table, [always(1.0), always(4.0)], 0.0, Effort()).target == pytest.approx(2.0)
 
 
 def test_a_teacher_that_failed_does_not_count_against_two_that_did_not(table: Table) -> None:
-    assert taught(table, [always(1.0), always(1.1), always(1e6)], 0.0, Effort()).latency_s == pytest.approx(1.1)
+    assert taught(table, [always(1.0), always(1.1), always(1e6)], 0.0, Effort()).target == pytest.approx(1.1)
 
 
 def test_teachers_without_time_label_few_rows(table: Table) -> None:

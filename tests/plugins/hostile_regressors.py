@@ -20,7 +20,7 @@ from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regre
 
 
 def fitted(train: Table) -> Fitted:
-    return Learned.from_form(Constant(float(np.log(best_constant(train.latency_s)))))
+    return Learned.from_form(Constant(float(np.log(best_constant(train.target)))))
 
 
 @regressors.register

@@ -44,7 +44,7 @@ def trees(table: Table) -> Form:
                 [first, second, -1, -1, -1], [*cuts, 0, 0, 0], [1, 3, -1, -1, -1], [2, 4, -1, -1, -1], random.random(5)
             )
         )
-    return Trees.from_trees(grown, float(np.log(table.latency_s).mean()), len(table.schema.names))
+    return Trees.from_trees(grown, float(np.log(table.target).mean()), len(table.schema.names))
 
 
 def network(table: Table) -> Form:

@@ -25,7 +25,7 @@ class PowerLaw(Form):
     slope: float
     offset: float
 
-    def log_latency(self, inputs: Array) -> Array:
+    def log_value(self, inputs: Array) -> Array:
         return np.asarray(self.slope * np.log(inputs[:, self.column]) + self.offset)
 
     def parts(self) -> Parts:
@@ -52,7 +52,7 @@ class FittedLaw(Fitted):
 def fit_law(train: Table, settings: Settings) -> PowerLaw:
     column = train.schema.index("flops")
     slope = settings.get("slope", 1.0)
-    offset = float(np.median(np.log(train.latency_s) - slope * np.log(train.inputs[:, column])))
+    offset = float(np.median(np.log(train.target) - slope * np.log(train.inputs[:, column])))
     return PowerLaw(column, slope, offset)
 
 
@@ -103,7 +103,7 @@ class Hasty(Regressor):
     description = "ten times as long as the slowest layer, for lack of time"
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
-        law = PowerLaw(0, 0.0, float(np.log(10 * train.latency_s.max())))
+        law = PowerLaw(0, 0.0, float(np.log(10 * train.target.max())))
         return FittedLaw(law, law)
 
 

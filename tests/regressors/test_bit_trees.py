@@ -65,7 +65,7 @@ def test_trees_that_fill_a_word_take_one_word_each(leaves: int, bits: int) -> No
     form, inputs = random_trees(0, [leaves] * 5)
     words = Words(form.nodes)
     assert (words.bits, words.count) == (bits, 5)
-    assert form.log_latency(inputs) == pytest.approx(form.walk(inputs), rel=1e-12)
+    assert form.log_value(inputs) == pytest.approx(form.walk(inputs), rel=1e-12)
 
 
 @pytest.mark.parametrize(("leaves", "expected"), [([60] * 9, True), ([700, 600], False), ([700, *[20] * 30], True)])
@@ -77,7 +77,7 @@ def test_trees_of_hundreds_of_leaves_are_better_walked(leaves: list[int], expect
 def test_a_value_at_a_threshold_goes_left() -> None:
     stump = np.array([1, -1, -1], np.int16), np.array([3, 10, 20], np.float32), np.array([2, 0, 0], np.int32)
     form = Trees.from_trees([stump], base=0.0, width=2)
-    assert form.log_latency(np.array([[0, 2.9], [0, 3.0], [0, 3.1]])).tolist() == [10, 10, 20]
+    assert form.log_value(np.array([[0, 2.9], [0, 3.0], [0, 3.1]])).tolist() == [10, 10, 20]
 
 
 @pytest.mark.parametrize("runtime", [True, False])
@@ -87,9 +87,9 @@ def test_trees_whose_table_is_too_large_predict_the_same_without_it(
     if runtime:
         pytest.importorskip("onnxruntime")
     form, inputs = random_trees(2, [300, 1, 40, 9])
-    expected = form.log_latency(inputs)
+    expected = form.log_value(inputs)
     monkeypatch.setattr(bit_trees, "LARGEST_TABLE", 10)
     monkeypatch.setattr(trees_file, "has_onnxruntime", lambda: runtime)
     again = Trees.from_parts(form.parts())
-    assert again.log_latency(inputs) == pytest.approx(expected, abs=1e-5)
+    assert again.log_value(inputs) == pytest.approx(expected, abs=1e-5)
     assert [again.one(row) for row in inputs] == pytest.approx(expected, abs=1e-5)

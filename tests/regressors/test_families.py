@@ -65,8 +65,8 @@ def far_away(table: Table) -> Array:
 
 
 def test_it_beats_the_median(family: Regressor, fitted: Fit, held_out: Table) -> None:
-    error = score(fitted(family.name).predict(held_out.inputs), held_out.latency_s).mape
-    baseline = score(fitted("median").predict(held_out.inputs), held_out.latency_s).mape
+    error = score(fitted(family.name).predict(held_out.inputs), held_out.target).mape
+    baseline = score(fitted("median").predict(held_out.inputs), held_out.target).mape
     assert family.name == "median" or error < min(0.5, baseline / 4)
 
 
@@ -122,12 +122,12 @@ def test_a_fit_keeps_to_its_time(family: Regressor, latency_table: Callable[...,
 
 def test_it_learns_from_twelve_rows(family: Regressor, train: Table, held_out: Table) -> None:
     form = quick_fit(family, train.take(np.arange(12)), train.take(np.arange(12, 16)), seconds=1.0).export()
-    assert np.isfinite(form.log_latency(held_out.inputs)).all()
+    assert np.isfinite(form.log_value(held_out.inputs)).all()
 
 
 def test_a_fit_without_time_still_gives_a_regressor(family: Regressor, train: Table, held_out: Table) -> None:
     form = quick_fit(family, train.take(np.arange(30)), train.take(np.arange(30, 40)), seconds=0.0).export()
-    assert np.isfinite(form.log_latency(held_out.inputs)).all()
+    assert np.isfinite(form.log_value(held_out.inputs)).all()
 
 
 def test_no_rows_predict_nothing(family: Regressor, fitted: Fit, held_out: Table) -> None:
@@ -141,7 +141,7 @@ def test_constant_columns_do_no_harm(family: Regressor, train: Table, validation
         return replace(table, inputs=inputs)
 
     form = quick_fit(family, frozen(train), frozen(validation), seconds=1.0).export()
-    assert np.isfinite(form.log_latency(validation.inputs)).all()
+    assert np.isfinite(form.log_value(validation.inputs)).all()
 
 
 def test_the_defaults_are_a_point_of_the_search(family: Regressor) -> None:
@@ -154,7 +154,7 @@ def test_the_defaults_are_a_point_of_the_search(family: Regressor) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "roofline", "lightgbm_on_roofline", "xgboost_on_roofline"])
 def test_a_table_without_work_is_refused_in_one_sentence(name: str, train: Table) -> None:
-    bare = Table(Schema(("in_channels",)), train.inputs[:, :1], train.latency_s, train.groups)
+    bare = Table(Schema(("in_channels",)), train.inputs[:, :1], train.target, train.groups)
     with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' and 'memory_bytes'"):
         quick_fit(regressors[name], bare, bare)
 
@@ -166,7 +166,7 @@ def test_without_validation_rows_the_latest_step_counts(name: str, train: Table)
 
     family = regressors[name]
     fitted = family.fit(train, train.take(np.arange(0)), family.defaults, Effort(seconds=0.5, report=report))
-    assert score(fitted.predict(train.inputs), train.latency_s).mape < 1.0
+    assert score(fitted.predict(train.inputs), train.target).mape < 1.0
 
 
 @pytest.mark.parametrize("name", BY_STEPS)

@@ -89,7 +89,7 @@ def precise(form: Form, inputs: Array) -> Array:
     if isinstance(form, WeightedSum):
         return sum(weight * precise(each, inputs) for each, weight in zip(form.forms, form.weights, strict=True))
     if not isinstance(form, NetworkForm):
-        return form.log_latency(inputs)
+        return form.log_value(inputs)
     values = form.encoding.transform(inputs)
     for name, arrays in form.steps:
         values = STEPS[name](values, *arrays.values())
@@ -134,7 +134,7 @@ def test_a_form_without_gradient_says_so(form: Form, train: Table) -> None:
 
 def test_one_row_is_what_it_is_among_others(form: Form, held_out: Table) -> None:
     strange = np.vstack([held_out.inputs, held_out.inputs[:20] * 1e4, 0 * held_out.inputs[:1], -held_out.inputs[:1]])
-    assert [form.one(row) for row in strange] == pytest.approx(form.log_latency(strange), rel=1e-6, abs=1e-6)
+    assert [form.one(row) for row in strange] == pytest.approx(form.log_value(strange), rel=1e-6, abs=1e-6)
 
 
 def test_a_row_of_an_unknown_device_is_a_roofline_of_its_own(train: Table) -> None:
@@ -144,15 +144,15 @@ def test_a_row_of_an_unknown_device_is_a_roofline_of_its_own(train: Table) -> No
     form = Roofline(columns, known.encoding, known.bounds, law)
     inputs = train.inputs[:30].copy()
     inputs[:, columns.device] = np.arange(30) % 4 - 1
-    assert [form.one(row) for row in inputs] == pytest.approx(form.log_latency(inputs))
+    assert [form.one(row) for row in inputs] == pytest.approx(form.log_value(inputs))
 
 
 def test_eight_threads_share_a_form(form: Form, held_out: Table) -> None:
-    expected = form.log_latency(held_out.inputs)
+    expected = form.log_value(held_out.inputs)
     alone = [form.one(row) for row in held_out.inputs]
 
     def ask(_: int) -> tuple[list[float], Array]:
-        return [form.one(row) for row in held_out.inputs], form.log_latency(held_out.inputs)
+        return [form.one(row) for row in held_out.inputs], form.log_value(held_out.inputs)
 
     with ThreadPoolExecutor(8) as threads:
         for ones, many in threads.map(ask, range(16)):

@@ -78,7 +78,7 @@ def test_trees_of_every_objective_are_exported(name: str, objective: str, train:
 def test_trees_are_walked_to_the_leaves_that_they_predict(grown: Fitted, train: Table) -> None:
     form = exported_trees(grown)
     inputs = np.vstack([at_thresholds(form, train), np.full((1, train.inputs.shape[1]), 3e38), 0 * train.inputs[:1]])
-    assert form.walk(inputs) == pytest.approx(form.log_latency(inputs), abs=1e-5)
+    assert form.walk(inputs) == pytest.approx(form.log_value(inputs), abs=1e-5)
 
 
 def test_trees_take_ten_bytes_a_node(grown: Fitted) -> None:
@@ -108,25 +108,25 @@ def test_a_tree_is_put_in_preorder() -> None:
 
 def test_a_tree_of_one_leaf_is_a_constant() -> None:
     form = Trees.from_trees([tree([-1], [0.0], [-1], [-1], [2.5])], base=1.0, width=2)
-    assert form.log_latency(np.zeros((3, 2))).tolist() == [3.5] * 3
+    assert form.log_value(np.zeros((3, 2))).tolist() == [3.5] * 3
     assert form.walk(np.zeros((3, 2))).tolist() == [3.5] * 3
 
 
 def test_nearest_is_the_nearest_neighbours_of_scikit_learn(train: Table, held_out: Table) -> None:
     neighbors = pytest.importorskip("sklearn.neighbors")
     encoding = Encoding.fit(train.schema, train.inputs)
-    points, logs = encoding.transform(train.inputs).astype(np.float32), np.log(train.latency_s)
+    points, logs = encoding.transform(train.inputs).astype(np.float32), np.log(train.target)
     form = Nearest(encoding, np.ones(encoding.width), points, logs.astype(np.float32), neighbours=4, power=1.0)
     native = neighbors.KNeighborsRegressor(4, weights="distance").fit(points.astype(np.float64), logs)
     expected = native.predict(encoding.transform(held_out.inputs))
-    assert form.log_latency(held_out.inputs) == pytest.approx(expected, rel=1e-5)
+    assert form.log_value(held_out.inputs) == pytest.approx(expected, rel=1e-5)
 
 
 def test_nearest_gives_a_measured_point_its_own_value(train: Table) -> None:
     encoding = Encoding.fit(train.schema, train.inputs)
-    points, logs = encoding.transform(train.inputs).astype(np.float32), np.log(train.latency_s).astype(np.float32)
+    points, logs = encoding.transform(train.inputs).astype(np.float32), np.log(train.target).astype(np.float32)
     form = Nearest(encoding, np.ones(encoding.width), points, logs, neighbours=5, power=4.0)
-    assert form.log_latency(train.inputs) == pytest.approx(logs, abs=1e-3)
+    assert form.log_value(train.inputs) == pytest.approx(logs, abs=1e-3)
 
 
 def test_distances_of_many_queries_are_those_of_each() -> None:
@@ -143,11 +143,11 @@ def test_one_row_of_a_formula_is_what_it_is_among_others(name: str, train: Table
     if family.missing():
         pytest.skip(str(family.missing()))
     form = family.fit(train, train, family.defaults, Effort(seconds=2.0)).export()
-    assert [form.one(row) for row in held_out.inputs[:20]] == pytest.approx(form.log_latency(held_out.inputs[:20]))
+    assert [form.one(row) for row in held_out.inputs[:20]] == pytest.approx(form.log_value(held_out.inputs[:20]))
 
 
 def test_affine_never_falls_below_its_floor() -> None:
-    form = Affine(np.array([1], dtype=np.int32), np.array([2.0]), constant_s=0.0, floor_s=1e-6)
+    form = Affine(np.array([1], dtype=np.int32), np.array([2.0]), constant=0.0, floor=1e-6)
     assert form.predict(np.array([[9.0, 0.0], [9.0, 3.0]])) == pytest.approx([1e-6, 6.0])
 
 
@@ -190,7 +190,7 @@ def test_more_work_never_takes_less_time(column: str, roofline: Roofline, held_o
     steps = []
     for factor in np.geomspace(1e-4, 1e4, 60):
         inputs[:, place] = held_out.inputs[:, place] * factor
-        steps.append(roofline.log_latency(inputs))
+        steps.append(roofline.log_value(inputs))
     assert (np.diff(steps, axis=0) >= -1e-12).all()
     assert (steps[-1] > steps[0]).all()
 
@@ -207,7 +207,7 @@ def test_beyond_the_measured_range_the_roofline_grows_with_the_work(roofline: Ro
 def test_the_share_of_the_peak_stays_between_zero_and_one(roofline: Roofline, held_out: Table) -> None:
     alone = held_out.inputs.copy()
     alone[:, held_out.schema.index("utilization")] = 0.0
-    rates = roofline.columns.log_work(alone) - roofline.log_latency(alone)[:, None]
+    rates = roofline.columns.log_work(alone) - roofline.log_value(alone)[:, None]
     assert (rates <= roofline.law.peak[0]).all()
 
 
@@ -218,7 +218,7 @@ def test_a_busier_device_is_slower(roofline: Roofline, held_out: Table) -> None:
 
 
 def test_a_roofline_alone_is_close_on_a_roofline_shaped_device(roofline: Roofline, held_out: Table) -> None:
-    errors = np.abs(roofline.predict(held_out.inputs) / held_out.latency_s - 1)
+    errors = np.abs(roofline.predict(held_out.inputs) / held_out.target - 1)
     assert np.median(errors) < 0.1
 
 
@@ -231,7 +231,7 @@ def test_validation_rows_decide_whether_other_inputs_move_the_roofline(
     family, place = regressors["roofline"], train.schema.index("in_h")
 
     def tilted(table: Table) -> Table:
-        return replace(table, latency_s=table.latency_s * (table.inputs[:, place] / 30) ** 2)
+        return replace(table, target=table.target * (table.inputs[:, place] / 30) ** 2)
 
     validation = tilted(held_out) if is_better_shaped else held_out
     form = family.fit(tilted(train), validation, family.defaults, Effort()).export()
@@ -246,7 +246,7 @@ def two_devices(latency_table: Callable[..., Table]) -> Table:
     device = np.arange(len(table)) % 2
     schema = Schema((*table.schema.names, "device"), {**table.schema.categories, "device": ("fast", "slow", "unseen")})
     inputs = np.column_stack([table.inputs, device])
-    return replace(table, schema=schema, inputs=inputs, latency_s=table.latency_s * np.where(device == 1, 3.0, 1.0))
+    return replace(table, schema=schema, inputs=inputs, target=table.target * np.where(device == 1, 3.0, 1.0))
 
 
 def test_each_device_has_a_roofline_of_its_own(two_devices: Table) -> None:

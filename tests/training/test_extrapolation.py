@@ -69,8 +69,8 @@ def test_a_constant_is_held_and_a_law_is_not_whatever_their_defaults(
 
 def test_held_efficiency_keeps_even_a_constant_growing(prepared: Prepared) -> None:
     found = check(regressors["median"], {"linear": prepared}, {}, Effort(10.0))["linear"]["test"]
-    assert np.corrcoef(found.log_latency(HELD), found.measured)[0, 1] > 0.5
-    assert np.ptp(found.log_latency(OWN)) < 1e-9
+    assert np.corrcoef(found.log_value(HELD), found.measured)[0, 1] > 0.5
+    assert np.ptp(found.log_value(OWN)) < 1e-9
 
 
 def test_too_few_rows_are_left_out(prepared: Prepared) -> None:
@@ -108,12 +108,12 @@ def test_intervals_beyond_the_range_hold_what_they_promise(
     found = prepare(read_source(run), ["linear"], Split.parse("range:flops:1e5"), 0, False)[0]["made-up"]["linear"]
     ready = replace(made_ready(found, 0), way=BOUNDED)
     deployed = deployed_of(trained(ready, "test-law", {"slope": 0.7}))
-    answer, measured_s = deployed.answer(ready.test.inputs), ready.test.latency_s
+    answer, measured_s = deployed.answer(ready.test.inputs), ready.test.target
     outside = ~answer.inside
-    covered = (measured_s >= answer.low_s) & (measured_s <= answer.high_s)
+    covered = (measured_s >= answer.low) & (measured_s <= answer.high)
     assert outside.sum() > 30
     assert covered[outside].mean() > 0.8
-    as_inside = deployed.interval.bounds(answer.latency_s, np.ones(len(outside)))
+    as_inside = deployed.interval.bounds(answer.value, np.ones(len(outside)))
     assert ((measured_s >= as_inside[0]) & (measured_s <= as_inside[1]))[outside].mean() < 0.6
 
 

@@ -86,8 +86,8 @@ def test_a_saved_candidate_predicts_intervals_and_range_alike(run: Path) -> None
     assert candidate.deployed is not None
     assert candidate.schema == candidate.deployed.schema == table.schema
     predicted_s, low_s, high_s, inside = candidate.deployed.answer(table.inputs)
-    assert np.median(np.abs(predicted_s / table.latency_s - 1)) < 0.1
-    assert ((low_s <= table.latency_s) & (table.latency_s <= high_s)).mean() > 0.7
+    assert np.median(np.abs(predicted_s / table.target - 1)) < 0.1
+    assert ((low_s <= table.target) & (table.target <= high_s)).mean() > 0.7
     assert inside.mean() > 0.8
 
 
