@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, Parameter, Product, TensorSpec, Values, by_name, flag, integer
+from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator, window_attributes
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import (
     Axes,
@@ -112,6 +113,25 @@ def recognise_convolution(operation: Operation, axes: Axes, transposed: bool) ->
     return Recognised(parameters, batch_size=source[0])
 
 
+def onnx_convolution(weight: int = 1, bias: int = 2, transposed: bool = False) -> OnnxTranslator:
+    """For an operator of ONNX whose weight and bias are these of its inputs."""
+
+    def translate(node: OnnxNode) -> Operation | None:
+        source, filters = node.shape(0), node.shape(weight)
+        if source is None or filters is None:
+            return None
+        return node.operation(
+            "aten.convolution",
+            {"input": source, "weight": filters, "bias": node.shape(bias)},
+            **window_attributes(node, source, filters[2:]),
+            transposed=transposed,
+            output_padding=tuple(node.attributes.get("output_padding", (0,) * len(filters[2:]))),
+            groups=node.attributes.get("group", 1),
+        )
+
+    return translate
+
+
 def build_convolution(values: Values, axes: Axes, module: Callable[..., torch.nn.Module]) -> torch.nn.Module:
     return module(
         values.in_channels,
@@ -133,6 +153,11 @@ class Convolution:
     """The class in torch.nn."""
     conveniences: ClassVar[Mapping[str, Parameter]] = CONVENIENCES
     tiled: ClassVar[tuple[str, ...]] = ("in_channels", "out_channels")
+    onnx_operators: ClassVar[Mapping[str, OnnxTranslator]] = {
+        "Conv": onnx_convolution(),
+        "ConvInteger": onnx_convolution(bias=9),
+        "QLinearConv": onnx_convolution(weight=3, bias=8),
+    }
 
     def open(self, given: dict[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
         return open_conveniences(given, self.axes)

@@ -21,6 +21,7 @@ from medn.core.errors import ConfigError, UsageError, did_you_mean
 from medn.core.registry import Registry
 from medn.core.text import shown
 from medn.core.values import Layer, Scalar, freeze
+from medn.layer_generators.onnx_node import OnnxTranslator
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class LayerKind(ABC):
     former costs goes on with them, by `as_of`."""
     tiled: ClassVar[tuple[str, ...]] = ()
     """Parameters whose remainder to vector and tile sizes matters: latency climbs them in steps."""
+    onnx_operators: ClassVar[Mapping[str, OnnxTranslator]] = {}
+    """The operators of ONNX that may be this kind, each with what makes an operation for `recognise` of a node."""
 
     def rules(self, values: Values) -> Iterator[str]:
         """A sentence for each reason why these parameters cannot go together. Yields nothing for a possible layer."""

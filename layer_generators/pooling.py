@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from medn.core.domains import Domain, log_range, one_of, weighted
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, flag, integer
+from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator, window_attributes
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import (
     axis_shorthands,
@@ -41,6 +42,18 @@ POOL_SWEEP: dict[str, Domain] = {
     "padding": one_of(0, 1),
     "ceil_mode": weighted({False: 0.9, True: 0.1}),
 }
+
+
+def onnx_pool(name: str) -> OnnxTranslator:
+    def translate(node: OnnxNode) -> Operation | None:
+        source, kernel = node.shape(0), tuple(node.attributes["kernel_shape"])
+        if source is None:
+            return None
+        window = window_attributes(node, source, kernel)
+        ceil_mode = bool(node.attributes.get("ceil_mode", 0))
+        return node.operation(name, {"self": source}, kernel_size=kernel, ceil_mode=ceil_mode, **window)
+
+    return translate
 
 
 class Pool:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ def recognise(operation: Operation) -> tuple[LayerKind, Recognised] | None:
     ('linear', 4)
     """
     return first_possible((kind, kind.recognise(operation)) for kind in layer_kinds.values())
+
+
+def recognise_node(node: OnnxNode) -> tuple[LayerKind, Recognised] | None:
+    """The kind of a node of an ONNX file: what any kind makes of it is asked of all, as an operation of torch is."""
+    for kind in layer_kinds.values():
+        translate = kind.onnx_operators.get(node.operator)
+        translated = translate(node) if translate else None
+        found = recognise(translated) if isinstance(translated, Operation) else first_possible([(kind, translated)])
+        if found is not None:
+            return found
+    return None
 
 
 def recognise_module(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from medn.core.domains import Domain, log_range, weighted
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, flag, integer
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Recognised, Shape
 
 if TYPE_CHECKING:
@@ -29,6 +30,21 @@ RECURRENT_SWEEP: dict[str, Domain] = {
     "bidirectional": weighted({False: 0.75, True: 0.25}),
     "bias": weighted({True: 0.8, False: 0.2}),
 }
+
+
+def onnx_recurrence(node: OnnxNode) -> Recognised:
+    """The parameters at once: torch takes these layers apart, so there is no operation of theirs to recognise."""
+    first, second, features = node.shape(0) or ()
+    batch_first = bool(node.attributes.get("layout", 0))
+    batch_size, steps = (first, second) if batch_first else (second, first)
+    parameters = {
+        "input_size": features,
+        "hidden_size": node.attributes["hidden_size"],
+        "sequence_length": steps,
+        "bidirectional": node.attributes.get("direction") == "bidirectional",
+        "bias": node.shape(3) is not None,
+    }
+    return Recognised(parameters, batch_size)
 
 
 class Recurrent:

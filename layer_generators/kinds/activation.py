@@ -18,6 +18,7 @@ from medn.layer_generators.kind import (
     layer_kinds,
     look_up,
 )
+from medn.layer_generators.onnx_node import OnnxNode, one_tensor
 from medn.layer_generators.operation import Operation, Recognised, split_batch
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """One function: its torch module, the operator that computes it, and the operations it takes per element."""
+    """One function: its torch module, the operators of torch and ONNX, and the operations it takes per element."""
 
     module: str
     operator: str
+    onnx_operator: str
+    """Empty where ONNX has none of its own."""
     operations: int
     options: Mapping[str, Any] = field(default_factory=dict)
     """What must be given to the module, and is seen in the operator, to mean this function."""
@@ -37,18 +40,24 @@ class Function:
 
 # An exponential, a division or an error function counts as one operation; a comparison too.
 FUNCTIONS: Mapping[str, Function] = {
-    "relu": Function("ReLU", "aten.relu", 1),
-    "relu6": Function("ReLU6", "aten.hardtanh", 2),
-    "leaky_relu": Function("LeakyReLU", "aten.leaky_relu", 2),
-    "sigmoid": Function("Sigmoid", "aten.sigmoid", 4),
-    "hardsigmoid": Function("Hardsigmoid", "aten.hardsigmoid", 4),
-    "silu": Function("SiLU", "aten.silu", 5),
-    "hardswish": Function("Hardswish", "aten.hardswish", 5),
-    "tanh": Function("Tanh", "aten.tanh", 6),
-    "gelu": Function("GELU", "aten.gelu", 5, {"approximate": "none"}),
-    "gelu_tanh": Function("GELU", "aten.gelu", 13, {"approximate": "tanh"}),
+    "relu": Function("ReLU", "aten.relu", "Relu", 1),
+    "relu6": Function("ReLU6", "aten.hardtanh", "", 2),  # Clip, which also means other things
+    "leaky_relu": Function("LeakyReLU", "aten.leaky_relu", "LeakyRelu", 2),
+    "sigmoid": Function("Sigmoid", "aten.sigmoid", "Sigmoid", 4),
+    "hardsigmoid": Function("Hardsigmoid", "aten.hardsigmoid", "HardSigmoid", 4),
+    "silu": Function("SiLU", "aten.silu", "Swish", 5),
+    "hardswish": Function("Hardswish", "aten.hardswish", "HardSwish", 5),
+    "tanh": Function("Tanh", "aten.tanh", "Tanh", 6),
+    "gelu": Function("GELU", "aten.gelu", "Gelu", 5, {"approximate": "none"}),
+    "gelu_tanh": Function("GELU", "aten.gelu", "Gelu", 13, {"approximate": "tanh"}),
 }
 OPERATIONS = {name: function.operations for name, function in FUNCTIONS.items()}
+
+
+def _clip(node: OnnxNode) -> Operation | None:
+    low, high = node.attributes.get("min", node.value(1)), node.attributes.get("max", node.value(2))
+    bounded = low is not None and high is not None and (float(low), float(high)) == (0.0, 6.0)
+    return node.operation("aten.hardtanh", {"self": node.shape(0)}) if bounded else None
 
 
 @layer_kinds.register
@@ -60,6 +69,14 @@ class Activation(LayerKind):
         integer("elements", "elements of each batch entry", 1, 268_435_456),
     )
     sweep = {"function": one_of(*FUNCTIONS), "elements": log_range(64, 2_000_000)}
+    onnx_operators = {
+        "Clip": _clip,
+        **{
+            function.onnx_operator: one_tensor(function.operator, *function.options)
+            for function in FUNCTIONS.values()
+            if function.onnx_operator
+        },
+    }
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

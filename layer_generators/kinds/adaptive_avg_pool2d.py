@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, input_sizes
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     import torch
 
 AXES = ("h", "w")
+
+
+def _mean(node: OnnxNode) -> Operation | None:
+    axes = node.attributes.get("axes", node.value(1))
+    axes = (2, 3) if node.operator == "GlobalAveragePool" else axes
+    return None if axes is None else node.operation("aten.mean", {"self": node.shape(0)}, dim=tuple(map(int, axes)))
 
 
 @layer_kinds.register
@@ -31,6 +38,7 @@ class AdaptiveAvgPool2d(LayerKind):
         "out_size": weighted({1: 0.8, 2: 0.05, 3: 0.05, 6: 0.05, 7: 0.05}),
     }
     tiled = ("channels", "in_w")
+    onnx_operators = {"GlobalAveragePool": _mean, "ReduceMean": _mean}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

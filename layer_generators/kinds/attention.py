@@ -20,10 +20,43 @@ from medn.layer_generators.kind import (
     integer,
     layer_kinds,
 )
-from medn.layer_generators.operation import Operation, Recognised
+from medn.layer_generators.onnx_node import OnnxNode
+from medn.layer_generators.operation import Operation, Recognised, Shape
 
 if TYPE_CHECKING:
     import torch
+
+
+OPERATOR = "aten.scaled_dot_product_attention"
+
+
+def _attention(node: OnnxNode) -> Operation:
+    heads = {0: node.attributes.get("q_num_heads"), 1: node.attributes.get("kv_num_heads")}
+
+    def by_head(position: int) -> Shape:
+        shape = node.shape(position) or ()
+        count = heads[min(position, 1)]
+        return shape if count is None else (shape[0], count, shape[1], shape[2] // count)
+
+    query, key, value = map(by_head, range(3))
+    causal = bool(node.attributes.get("is_causal", 0))
+    return node.operation(OPERATOR, {"query": query, "key": key, "value": value}, is_causal=causal)
+
+
+def _grouped_attention(node: OnnxNode) -> Operation:
+    """What ONNX Runtime has for grouped heads: always causal, with a cache of keys, and perhaps with a window."""
+    query, key, past = node.shape(0) or (), node.shape(1), node.shape(3)
+    heads, kv_heads = node.attributes["num_heads"], node.attributes["kv_num_heads"]
+    batch_size, tokens, features = query
+    size = features // (heads if key else heads + 2 * kv_heads)
+    # A cache of a fixed length is read as far as it is full, which no shape says.
+    keys = (batch_size, kv_heads, tokens + (past[2] if past else 0), size)
+    return node.operation(
+        OPERATOR,
+        {"query": (batch_size, heads, tokens, size), "key": keys, "value": keys},
+        is_causal=True,
+        window=max(node.attributes.get("local_window_size", -1), 0),
+    )
 
 
 @layer_kinds.register
@@ -52,6 +85,7 @@ class Attention(LayerKind):
         "window": weighted({0: 0.85, 32: 0.05, 64: 0.05, 128: 0.05}),
     }
     tiled = ("head_size", "query_length", "key_length")
+    onnx_operators = {"Attention": _attention, "com.microsoft.GroupQueryAttention": _grouped_attention}
 
     def open(self, given: dict[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
         """As many heads of keys as heads, and a window over all tokens, are written in one way."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.layer_generators.pooling import POOL_PARAMETERS, POOL_SHORTHANDS, Pool
+from medn.layer_generators.pooling import POOL_PARAMETERS, POOL_SHORTHANDS, Pool, onnx_pool
 
 
 @layer_kinds.register
@@ -14,3 +14,4 @@ class AvgPool2d(Pool, LayerKind):
     operators = ("aten.avg_pool2d",)
     parameters = POOL_PARAMETERS
     shorthands = POOL_SHORTHANDS
+    onnx_operators = {"AveragePool": onnx_pool("aten.avg_pool2d")}

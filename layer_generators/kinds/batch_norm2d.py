@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, input_sizes
 
@@ -16,6 +17,10 @@ AXES = ("h", "w")
 OPERATORS = ("aten.native_batch_norm", "aten._native_batch_norm_legit_no_training", "aten.cudnn_batch_norm")
 
 
+def _batch_norm(node: OnnxNode) -> Operation:
+    return node.operation("aten._native_batch_norm_legit_no_training", {"input": node.shape(0)})
+
+
 @layer_kinds.register
 class BatchNorm2d(LayerKind):
     name = "batch_norm2d"
@@ -24,6 +29,7 @@ class BatchNorm2d(LayerKind):
     shorthands = axis_shorthands(AXES, "in")
     sweep = {"channels": log_range(8, 1024), "in_size": log_range(4, 112)}
     tiled = ("channels", "in_w")
+    onnx_operators = {"BatchNormalization": _batch_norm}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
-from medn.layer_generators.operation import Operation, Recognised
+from medn.layer_generators.onnx_node import OnnxNode
+from medn.layer_generators.operation import Operation, Recognised, contiguous_strides
 from medn.layer_generators.window import axis_shorthands, input_sizes
 
 if TYPE_CHECKING:
     import torch
+
+
+def _concat(node: OnnxNode) -> Operation:
+    shapes = tuple(shape for shape in node.shapes if shape is not None)
+    return replace(
+        node.operation("aten.cat", {"tensors": shapes}, dim=node.attributes["axis"]),
+        strides={"tensors": tuple(map(contiguous_strides, shapes))},
+        output_strides=contiguous_strides(node.output),
+    )
 
 
 @layer_kinds.register
@@ -31,6 +42,7 @@ class Concat(LayerKind):
         "other_channels": log_range(8, 256),
         "in_size": log_range(4, 112),
     }
+    onnx_operators = {"Concat": _concat}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

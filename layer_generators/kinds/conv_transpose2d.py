@@ -13,6 +13,7 @@ from medn.layer_generators.convolution import (
     convolution_input,
     convolution_parameters,
     group_rules,
+    onnx_convolution,
     recognise_convolution,
 )
 from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, integer, layer_kinds
@@ -54,6 +55,7 @@ class ConvTranspose2d(LayerKind):
         "bias": one_of(True, False),
     }
     tiled = ("in_channels", "out_channels")
+    onnx_operators = {"ConvTranspose": onnx_convolution(transposed=True)}
 
     def rules(self, values: Values) -> Iterator[str]:
         yield from group_rules(values)

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
-from medn.layer_generators.operation import Operation, Recognised, Shape, split_batch, unfold_batch
+from medn.layer_generators.onnx_node import OnnxNode
+from medn.layer_generators.operation import (
+    Operation,
+    Recognised,
+    Shape,
+    contiguous_strides,
+    split_batch,
+    unfold_batch,
+)
 
 if TYPE_CHECKING:
     import torch
+
+
+def _transpose(node: OnnxNode) -> Operation:
+    """A view in torch; runtimes of ONNX copy it, as torch does to make the view contiguous."""
+    source = node.shape(0) or ()
+    order = node.attributes.get("perm", range(len(source))[::-1])
+    strides = contiguous_strides(source)
+    return replace(
+        node.operation("aten.clone", {"self": node.output}),
+        strides={"self": tuple(strides[axis] for axis in order)},
+        output_strides=contiguous_strides(node.output),
+    )
 
 
 @layer_kinds.register
@@ -33,6 +54,7 @@ class Copy(LayerKind):
         "inner": weighted({1: 0.3, 2: 0.1, 32: 0.2, 64: 0.25, 384: 0.15}),
     }
     tiled = ("rows", "columns", "inner")
+    onnx_operators = {"Transpose": _transpose}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -18,6 +18,7 @@ from medn.layer_generators.kind import (
     layer_kinds,
     look_up,
 )
+from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator, one_tensor
 from medn.layer_generators.operation import Operation, Recognised, Shape, split_batch
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ def _held(broadcast: Column, size: Column, axis: int) -> Column:
     return 1 + held * (size - 1)
 
 
+def _arithmetic(name: str) -> OnnxTranslator:
+    return lambda node: node.operation(f"aten.{name}", {"self": node.shape(0), "other": node.shape(1)})
+
+
+def _power(node: OnnxNode) -> Operation | None:
+    exponent = node.value(1)
+    if exponent is None or exponent.size != 1:
+        return None
+    return node.operation("aten.pow", {"self": node.shape(0)}, exponent=exponent.item())
+
+
 @layer_kinds.register
 class Elementwise(LayerKind):
     name = "elementwise"
@@ -67,6 +79,11 @@ class Elementwise(LayerKind):
         "broadcast": weighted({"none": 0.5, "per_row": 0.2, "per_column": 0.15, "batch": 0.1, "scalar": 0.05}),
     }
     tiled = ("columns",)
+    onnx_operators = {
+        **{name.capitalize(): _arithmetic(name) for name in OPERATIONS},
+        "Neg": one_tensor("aten.neg"),
+        "Pow": _power,
+    }
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised, split_batch
 
 if TYPE_CHECKING:
     import torch
 
 INDEX_BYTES = 8
+
+
+def _gather(node: OnnxNode) -> Operation | None:
+    table = node.shape(0) or ()
+    if len(table) != 2 or not node.constant[0] or node.attributes.get("axis", 0) != 0:
+        return None
+    return node.operation("aten.embedding", {"weight": table, "indices": node.shape(1)})
 
 
 @layer_kinds.register
@@ -29,6 +37,7 @@ class Embedding(LayerKind):
         "tokens": log_range(1, 1024),
     }
     tiled = ("features",)
+    onnx_operators = {"Gather": _gather}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, input_sizes
 
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 AXES = ("h", "w")
 OPERATIONS_PER_ELEMENT = 8
 """Mean 1, variance 3, centre and divide 2, scale and shift 2."""
+
+
+def _group_norm(node: OnnxNode) -> Operation:
+    source = node.shape(0) or ()
+    return node.operation(
+        "aten.native_group_norm", {"input": source}, group=node.attributes.get("num_groups", source[1])
+    )
 
 
 @layer_kinds.register
@@ -35,6 +43,7 @@ class GroupNorm(LayerKind):
         "in_size": log_range(4, 80),
     }
     tiled = ("channels", "in_w")
+    onnx_operators = dict.fromkeys(("GroupNormalization", "InstanceNormalization"), _group_norm)
 
     def rules(self, values: Values) -> Iterator[str]:
         if values.channels % values.groups:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
+from medn.layer_generators.onnx_node import normalised_rows
 from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
 
@@ -27,6 +28,7 @@ class LayerNorm(LayerKind):
         "rows": weighted({1: 0.1, 64: 0.25, 197: 0.25, 512: 0.25, 1024: 0.15}),
     }
     tiled = ("features",)
+    onnx_operators = {"LayerNormalization": normalised_rows("aten.native_layer_norm")}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, one_of, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, flag, integer, layer_kinds
+from medn.layer_generators.onnx_node import MATRIX_PRODUCTS, OnnxNode, multiplied
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
 if TYPE_CHECKING:
     import torch
+
+
+def _gemm(node: OnnxNode) -> Operation | None:
+    left, right = node.shape(0), node.shape(1)
+    if left is None or right is None:
+        return None
+    rows = left[::-1] if node.attributes.get("transA") else left
+    weight = right[::-1] if node.attributes.get("transB") else right
+    if node.shape(2) is None:
+        return node.operation("aten.mm", {"self": rows, "mat2": weight})
+    return node.operation("aten.addmm", {"mat1": rows, "mat2": weight})
+
+
+def _product_with_one_matrix(node: OnnxNode) -> Operation | None:
+    sides = multiplied(node)
+    if sides is None or len(sides[1]) != 2:
+        return None
+    left, right = sides
+    return node.operation("aten.mm", {"self": (math.prod(left[:-1]), left[-1]), "mat2": right})
 
 
 @layer_kinds.register
@@ -29,6 +50,7 @@ class Linear(LayerKind):
         "bias": one_of(True, False),
     }
     tiled = ("in_features", "out_features")
+    onnx_operators = {"Gemm": _gemm, **dict.fromkeys(MATRIX_PRODUCTS, _product_with_one_matrix)}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

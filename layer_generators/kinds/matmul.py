@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.onnx_node import MATRIX_PRODUCTS, OnnxNode, multiplied
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
 if TYPE_CHECKING:
     import torch
+
+
+def _product_of_pairs(node: OnnxNode) -> Operation | None:
+    sides = multiplied(node)
+    if sides is None or len(sides[1]) == 2:
+        return None  # one matrix for all rows: a linear layer
+    left, right = sides
+    pairs = math.prod(node.output) // (left[-2] * right[-1])
+    return node.operation("aten.bmm", {"self": (pairs, *left[-2:]), "mat2": (pairs, *right[-2:])})
 
 
 @layer_kinds.register
@@ -31,6 +42,7 @@ class MatMul(LayerKind):
         "columns": log_range(16, 512),
     }
     tiled = ("rows", "inner", "columns")
+    onnx_operators = dict.fromkeys(MATRIX_PRODUCTS, _product_of_pairs)
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

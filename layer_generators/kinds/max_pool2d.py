@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.layer_generators.pooling import AXES, POOL_PARAMETERS, POOL_SHORTHANDS, Pool
+from medn.layer_generators.pooling import AXES, POOL_PARAMETERS, POOL_SHORTHANDS, Pool, onnx_pool
 from medn.layer_generators.window import axis_shorthands, dilation_parameters
 
 
@@ -16,3 +16,4 @@ class MaxPool2d(Pool, LayerKind):
     window_parts = ("kernel", "stride", "padding", "dilation")
     parameters = (*POOL_PARAMETERS, *dilation_parameters(AXES))
     shorthands = {**POOL_SHORTHANDS, **axis_shorthands(AXES, "dilation")}
+    onnx_operators = {"MaxPool": onnx_pool("aten.max_pool2d")}

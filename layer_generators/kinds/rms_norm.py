@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
+from medn.layer_generators.onnx_node import normalised_rows
 from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
 
@@ -26,6 +27,7 @@ class RmsNorm(LayerKind):
         "rows": weighted({1: 0.3, 64: 0.3, 256: 0.2, 512: 0.2}),
     }
     tiled = ("features",)
+    onnx_operators = {"RMSNormalization": normalised_rows("aten.rms_norm")}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 OPERATIONS_PER_ELEMENT = 5
 """Maximum, subtract, exponential, sum, divide."""
+
+
+def _softmax(node: OnnxNode) -> Operation:
+    return node.operation("aten._softmax", {"self": node.shape(0)}, dim=node.attributes.get("axis", -1))
 
 
 @layer_kinds.register
@@ -26,6 +31,7 @@ class Softmax(LayerKind):
         "rows": weighted({1: 0.2, 64: 0.2, 197: 0.2, 768: 0.2, 2048: 0.2}),
     }
     tiled = ("features",)
+    onnx_operators = {"Softmax": _softmax}
 
     def build(self, values: Values) -> torch.nn.Module:
         import torch

@@ -18,6 +18,7 @@ from medn.layer_generators.kind import (
     layer_kinds,
     look_up,
 )
+from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, input_sizes
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 AXES = ("h", "w")
 OPERATIONS = {"nearest": 1, "bilinear": 9}
 """Per output element: one move, or three mixtures of two values each."""
+
+
+def _resize(node: OnnxNode) -> Operation:
+    modes = {"nearest": "nearest", "linear": "bilinear"}
+    mode = modes.get(node.attributes.get("mode", "nearest"))
+    return node.operation(f"aten.upsample_{mode}2d", {"self": node.shape(0)})
 
 
 @layer_kinds.register
@@ -48,6 +55,7 @@ class Upsample(LayerKind):
         "scale_factor": weighted({2: 0.8, 4: 0.15, 8: 0.05}),
     }
     tiled = ("channels", "in_w")
+    onnx_operators = {"Resize": _resize, "Upsample": _resize}
 
     def open(self, given: dict[str, Scalar]) -> tuple[dict[str, Scalar], list[str]]:
         if "scale_factor" not in given:

@@ -12,11 +12,13 @@ import onnx
 from medn.capture.captured_model import CapturedLayer
 from medn.capture.graph import Graph
 from medn.capture.onnx_file import MOST_OPERATORS, called
-from medn.capture.onnx_operators import Node, node_flops, recognise_node
+from medn.capture.onnx_flops import node_flops
 from medn.capture.onnx_shapes import Shapes, operator, place
 from medn.capture.operator_call import Call, Tensor
 from medn.core.errors import UsageError
 from medn.core.text import first_line, one_line
+from medn.layer_generators.onnx_node import OnnxNode
+from medn.layer_generators.recognition import recognise_node
 
 VIEWS = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout")
 """The same bytes by another name. A Transpose is none of them: runtimes of ONNX copy it."""
@@ -216,8 +218,8 @@ class Walk:
             picks=node.op_type in PICKING,
         )
 
-    def _describe(self, node: onnx.NodeProto, made: list[str]) -> Node:
-        return Node(
+    def _describe(self, node: onnx.NodeProto, made: list[str]) -> OnnxNode:
+        return OnnxNode(
             operator=f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
             shapes=tuple(self.shapes.tensor(name).shape if name else None for name in node.input),
             values=tuple(map(self.value, node.input)),

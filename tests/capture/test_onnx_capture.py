@@ -16,6 +16,7 @@ from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
 from medn.devices.onnx_export import export_onnx
+from tests.conftest import load_plugins
 
 Write = Callable[..., Path]
 
@@ -350,3 +351,18 @@ def test_grouped_attention_tells_its_window(past: int, expected: dict[str, Any],
     assert found.layer is not None
     sizes = {"heads": 6, "kv_heads": 2, "head_size": 8, "query_length": 5, "key_length": 5 + past}
     assert found.layer.values == {**sizes, **expected}
+
+
+def test_a_kind_of_ones_own_brings_its_operator(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
+    load_plugins(monkeypatch, "depth_to_space")
+    shuffle = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD")
+    (found,) = capture(write([shuffle], {"x": [3, 12, 8, 8]}, {"y": None})).layers
+    assert found.layer is not None
+    assert found.layer.kind == "test_depth_to_space"
+    assert (found.layer.values, found.batch_size) == ({"channels": 3, "in_size": 8, "factor": 2}, 3)
+
+
+def test_a_node_that_its_kind_does_not_take_is_of_no_kind(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
+    load_plugins(monkeypatch, "depth_to_space")
+    shuffle = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2)
+    assert kinds(capture(write([shuffle], {"x": [3, 12, 8, 8]}, {"y": None}))) == [None]
