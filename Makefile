@@ -26,6 +26,7 @@ $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), this takes a few minutes the first time"
 	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[all,test]'
+	@$(BIN)/python medn/model/torchvision_operators.py
 	@touch $@
 
 lint: $(INSTALLED)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from medn.core.packages import need
-from medn.model.model_sources import declare_vision_operators, timm_model, without_data
+from medn.model.model_sources import timm_model, without_data
+from medn.model.torchvision_operators import prepare
 
 if TYPE_CHECKING:
     import torch
@@ -142,4 +143,4 @@ def language_model(name: str, with_data: bool = False, **settings: Any) -> tuple
 
 def _need(library: str) -> None:
     need("this model", library, extra="models")
-    declare_vision_operators()
+    prepare()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import time
@@ -11,6 +14,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+import medn
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("torch", "pandas", "sklearn", "scipy", "pyarrow", "onnxruntime", "matplotlib")
@@ -87,6 +92,32 @@ def test_the_wheel_holds(name: str, wheel_names: list[str]) -> None:
 
 def test_the_wheel_puts_nothing_beside_medn(wheel_names: list[str]) -> None:
     assert {name.split("/")[0].split("-")[0] for name in wheel_names} == {"medn"}
+
+
+def test_the_checkout_shows_the_packages_and_modules_that_the_wheel_holds(wheel_names: list[str]) -> None:
+    listed = {found.name for found in pkgutil.iter_modules(medn.__path__)}
+    held = {Path(name.split("/")[1]).stem for name in wheel_names if name.startswith("medn/") and name.endswith(".py")}
+    assert listed == held - {"__init__"}
+
+
+@pytest.mark.parametrize("name", ["medn.experiments", "medn.medn", "medn.tests", "medn.selection.experiments"])
+def test_what_stands_beside_the_package_is_not_imported_from_it(name: str) -> None:
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(name)
+
+
+def test_a_checkout_that_is_not_installed_finds_its_folders(tmp_path: Path) -> None:
+    code = (
+        "import medn.selection, medn.regressors.families, medn.layer_generators.kinds as found; print(found.__file__)"
+    )
+    alone = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"]
+    done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()) == ROOT / "layer_generators" / "kinds" / "__init__.py"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
+def test_timm_can_be_imported_in_this_environment_without_medn() -> None:
+    assert python("import sys, timm; print('medn' in sys.modules)") == "False\n"
 
 
 def test_every_module_of_the_checkout_is_in_the_wheel(wheel_names: list[str]) -> None:

@@ -6,14 +6,14 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel, load_captured
 from medn.core.errors import MednError, UsageError, did_you_mean
-from medn.core.packages import is_installed, need
+from medn.core.packages import need
+from medn.model.torchvision_operators import prepare
 
 if TYPE_CHECKING:
     import torch
@@ -58,11 +58,8 @@ def make_model(source: str) -> tuple[torch.nn.Module, Any]:
 def timm_model(name: str, with_data: bool = False) -> tuple[torch.nn.Module, Any]:
     """A timm model with random weights, or shapes of weights, and an example of the input it is made for."""
     need("timm:NAME", "timm", extra="models")
-    try:
-        import timm
-    except RuntimeError:
-        declare_vision_operators()
-        import timm
+    prepare()
+    import timm
     import torch
 
     if not timm.is_model(name):
@@ -116,19 +113,3 @@ def without_data(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
             return make()
     except (NotImplementedError, RuntimeError):  # some constructors compute with the weights they make
         return make()
-
-
-@cache
-def declare_vision_operators() -> torch.library.Library | None:
-    """A torchvision built for GPUs does not import beside a torch for CPUs unless these two are declared.
-
-    They are declared for as long as the library that declares them is kept.
-    """
-    import torch
-
-    if not is_installed("torchvision") or torch.version.cuda is not None:
-        return None
-    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
-    return library

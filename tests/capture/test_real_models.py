@@ -10,7 +10,7 @@ import torch
 
 from experiments.real_models import IMAGE_MODELS, image_model, language_model
 from medn.capture.capture import capture
-from medn.model.model_sources import declare_vision_operators
+from medn.model.torchvision_operators import prepare
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="needs the extra 'models'")
 needs_transformers = pytest.mark.skipif(
@@ -79,7 +79,7 @@ def test_language_model(name: str, settings: dict[str, int]) -> None:
 
 @needs_transformers
 def test_grouped_heads_of_a_language_model_are_read() -> None:
-    declare_vision_operators()
+    prepare()
     from transformers import LlamaConfig, LlamaModel
 
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 8, "num_key_value_heads": 2}
