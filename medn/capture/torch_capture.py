@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import gc
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -41,6 +42,9 @@ AFFORDABLE_FLOPS, AFFORDABLE_BYTES = 1e12, 8e9
 LARGEST_COPIED_BYTES = 64 << 20
 """Larger tensors are copied for a real run only when something is about to write into them, as weights are."""
 
+TURNS = threading.RLock()
+"""Threads capture one after the other: what is put back afterwards belongs to the whole process."""
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -58,7 +62,8 @@ def capture_module(
 ) -> CapturedModel:
     task = Task(model, example_of(example_inputs, batch_size), Limits(max_operators))
     try:
-        found = contextvars.copy_context().run(_captured, task)  # what is set meanwhile is not set afterwards
+        with TURNS:
+            found = contextvars.copy_context().run(_captured, task)  # what is set meanwhile is not set afterwards
     except UsageError:
         _warn_of_remains(task.made)
         raise

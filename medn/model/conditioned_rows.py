@@ -17,12 +17,14 @@ MOST_KEPT = 64
 
 
 def remembered(known: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
-    """What is known for a key; made and kept if nothing is."""
-    if key not in known:
+    """What is known for a key; made and kept if nothing is. Another thread may make it too, or forget it meanwhile."""
+    value = known.get(key)
+    if value is None:
+        value = make()
         if len(known) >= MOST_KEPT:
             known.clear()
-        known[key] = make()
-    return known[key]
+        known[key] = value
+    return value
 
 
 class Repeated:

@@ -23,7 +23,7 @@ class TooLarge(UsageError):
 
 
 class Answers:
-    """Answers from one bundle. A predictor is no matter for two threads: each thread that answers has its own."""
+    """Answers from one bundle, in any thread."""
 
     def __init__(self, path: Path, device: str | None = None, most_rows: int = 100_000) -> None:
         first = medn.load(path, device)

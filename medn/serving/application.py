@@ -49,11 +49,8 @@ class Limits:
 
 def application(path: Path, device: str | None, limits: Limits) -> ASGIApp:
     """The server's program for one bundle."""
-    single = Answers(path, device, limits.rows)
-    # Tables are answered in a thread of their own, which has its own predictor.
-    bulk = Answers(path, device, limits.rows)
     metrics = Metrics()
-    endpoints = Endpoints(single, bulk, metrics, limits)
+    endpoints = Endpoints(Answers(path, device, limits.rows), metrics, limits)
     routes = [Route(path, endpoint, methods=[method]) for path, (method, endpoint) in endpoints.table.items()]
     handlers: dict[Any, Any] = {
         HTTPException: endpoints.refused,
@@ -69,14 +66,13 @@ def application(path: Path, device: str | None, limits: Limits) -> ASGIApp:
 class Endpoints:
     """What each address does."""
 
-    def __init__(self, single: Answers, bulk: Answers, metrics: Metrics, limits: Limits) -> None:
-        self.single = single
-        self.bulk = bulk
+    def __init__(self, answers: Answers, metrics: Metrics, limits: Limits) -> None:
+        self.answers = answers
         self.metrics = metrics
         self.limits = limits
         self.waiting = Waiting(limits.waiting_bytes, metrics)
-        self.about = _encoded(single.about())
-        self.schema = _encoded(openapi(single))
+        self.about = _encoded(answers.about())
+        self.schema = _encoded(openapi(answers))
         self.page = PAGE.read_bytes()
         self.table: dict[str, tuple[str, Endpoint]] = {
             "/v1/layer": ("POST", self.layer),
@@ -96,7 +92,7 @@ class Endpoints:
 
     async def layer(self, request: Request) -> Response:
         async with self.waiting.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
-            answer = self.single.layer(body)
+            answer = self.answers.layer(body)
         self.metrics.layers.inc()
         return _json(_encoded(answer))
 
@@ -104,7 +100,7 @@ class Endpoints:
         async with self.waiting.body(request, self.limits.size_bytes) as body:
 
             def work() -> tuple[int, bytes]:
-                answer = self.bulk.predict(body)
+                answer = self.answers.predict(body)
                 return answer["rows"], _encoded(answer)
 
             rows, encoded = await asyncio.get_running_loop().run_in_executor(self.worker, work)
