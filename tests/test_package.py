@@ -9,7 +9,6 @@ import os
 import pkgutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -26,22 +25,24 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def fastest_start_s(code: str, runs: int = 7) -> float:
-    """The fastest of several starts, because other work only ever makes one slower."""
+def least_processor_s(code: str, runs: int = 5) -> float:
+    """The processor time of the cheapest of several starts, because other work only ever makes one dearer."""
     times = []
     for _ in range(runs):
-        began = time.perf_counter()
+        before = os.times()
         python(code)
-        times.append(time.perf_counter() - began)
+        after = os.times()
+        times.append(sum(after[2:4]) - sum(before[2:4]))
     return min(times)
 
 
-def test_importing_medn_takes_less_than_150_ms() -> None:
-    assert fastest_start_s("import medn") - fastest_start_s("pass") < 0.15
+def test_importing_medn_takes_less_than_importing_numpy() -> None:
+    assert least_processor_s("import medn") < least_processor_s("import numpy")
 
 
-def test_the_command_starts_in_half_a_second() -> None:
-    assert fastest_start_s("from medn.cli.main import run; run(['--version'])") < 0.5
+def test_the_command_starts_in_twice_what_its_libraries_take() -> None:
+    started = least_processor_s("from medn.cli.main import run; run(['--version'])")
+    assert started < 2 * least_processor_s("import numpy, pydantic, typer")
 
 
 @pytest.mark.parametrize(

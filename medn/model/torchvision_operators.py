@@ -42,7 +42,7 @@ def library_loads(folder: Path) -> bool:
 
     try:
         for library in folder.glob("_C.*"):
-            torch.ops.load_library(library)
+            torch.ops.load_library(library)  # type: ignore[no-untyped-call]
     except OSError:
         return False
     return True
