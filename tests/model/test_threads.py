@@ -15,7 +15,7 @@ import torch
 import medn
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
-from medn.model.composition import Placement
+from medn.model.composition import Composition
 from medn.model.conditioned_rows import MOST_KEPT, remembered
 
 
@@ -30,8 +30,8 @@ def impatient_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("impatient_threads")
 def test_threads_that_share_what_is_kept_find_what_they_asked_for() -> None:
-    known: dict[Placement, float] = {}
-    asked = [Placement(overhead_s=float(number)) for number in range(2 * MOST_KEPT)]
+    known: dict[Composition, float] = {}
+    asked = [Composition(overhead_s=float(number)) for number in range(2 * MOST_KEPT)]
     orders = np.random.default_rng(0).integers(0, len(asked), (8, 12_000)).tolist()
 
     def work(order: list[int]) -> list[float]:
