@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.errors import UsageError
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS, Sheet, Sheets
+from medn.core.errors import UsageError
 from medn.layer_generators.features import TILES, analytic_columns
 from medn.layer_generators.hardware import hardware_remainders
 from medn.layer_generators.kind import LayerKind

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.data_sheet import Sheets
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FURTHER
 from medn.core.registry import brought_along
-from medn.core.data_sheet import Sheets
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
 from medn.core.text import first_line
 from medn.core.values import Layer, Scalar, canonical_json, freeze
 from medn.layer_generators.kind import LayerKind, layer_kinds
+from medn.runs.folder import RunFolder
 from medn.runs.imported_kinds import IMPORTED_NOTE, ImportedKinds
 from medn.runs.inputs import InputChoice, input_columns, shared_sheets
-from medn.runs.folder import RunFolder
 from medn.runs.summary import UNSTABLE_ABOVE
 
 SHEETS_NOTE = "sheets"
