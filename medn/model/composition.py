@@ -106,16 +106,16 @@ def load_composition(path: str | Path) -> Composition:
     """A composition as `Composition.save` wrote it; what it leaves out is as if layers ran alone."""
     names = [field.name for field in fields(Composition)]
     try:
-        written: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise UsageError(f"{path}: not a composition: {error}") from None
-    if not isinstance(written, dict) or not written or not set(written) <= set(names):
+    if not isinstance(content, dict) or not content or not set(content) <= set(names):
         raise UsageError(f"{path}: not a composition: must be an object with some of {', '.join(names)}")
-    if not all(type(value) in (int, float) for value in written.values()):
+    if not all(type(value) in (int, float) for value in content.values()):
         raise UsageError(f"{path}: not a composition: every value must be a number")
     try:
-        return Composition(**written)
+        return Composition(**content)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None

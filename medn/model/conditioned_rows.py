@@ -1,4 +1,4 @@
-"""Layers of one kind that are asked for again and again, each time under other conditions."""
+"""Layers of one kind that are predicted under changing conditions, with a cache of the predictions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from medn.estimator.estimator import Estimates, Estimator, Rows
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-MOST_KEPT = 64
-"""Answers after which those kept before are forgotten."""
+CACHE_SIZE = 64
+"""Entries after which a cache is emptied."""
 
 
-def remembered(known: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
-    """What is known for a key; made and kept if nothing is. Another thread may make it too, or forget it meanwhile."""
-    value = known.get(key)
+def cached(cache: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
+    """The entry of a key, made if there is none. Another thread may make it too, or empty the cache meanwhile."""
+    value = cache.get(key)
     if value is None:
         value = make()
-        if len(known) >= MOST_KEPT:
-            known.clear()
-        known[key] = value
+        if len(cache) >= CACHE_SIZE:
+            cache.clear()
+        cache[key] = value
     return value
 
 
-class Repeated:
-    """Conditions that were the same all along while measuring are no inputs of a form, so its answers are kept."""
+class ConditionedRows:
+    """Conditions that never varied while measuring are no inputs of a form, so all their values share a prediction."""
 
     def __init__(self, estimator: Estimator, rows: Rows, further: tuple[str, ...] = ()) -> None:
         self.estimator = estimator
@@ -36,15 +36,15 @@ class Repeated:
         self.further = tuple(name for name in further if name in estimator.further)
         """What is wanted beside the latency."""
         ranges = (estimator.range, *(estimator.further[name].deployed.range for name in self.further))
-        self._inputs = {name for known in ranges for name in known.schema.names}
-        self._known: dict[tuple[Scalar, ...], Estimates] = {}
+        self._inputs = {name for measured in ranges for name in measured.schema.names}
+        self._cache: dict[tuple[Scalar, ...], Estimates] = {}
 
     def under(self, conditions: Mapping[str, Scalar]) -> Estimates:
-        """The arrays are kept: copy them before changing anything."""
+        """The arrays stay in the cache: copy them before changing anything."""
         constants = {name: value for name, value in self.estimator.constants.items() if name in conditions}
         matches = bool(matches_constants(conditions, constants, 1)[0])
-        felt = tuple(value for name, value in conditions.items() if name in self._inputs)
-        return remembered(self._known, (*conditions, matches, *felt), lambda: self._estimate(conditions))
+        inputs = tuple(value for name, value in conditions.items() if name in self._inputs)
+        return cached(self._cache, (*conditions, matches, *inputs), lambda: self._estimate(conditions))
 
     def _estimate(self, conditions: Mapping[str, Scalar]) -> Estimates:
         return self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)

@@ -195,5 +195,5 @@ def _terms_s(prepared: PreparedModel, start: Composition) -> tuple[float, ...]:
     alone, cold, converted = (prepared.predict(composition=way) for way in (HOT, everywhere(1.0), CONVERTED))
     largeness, cold_s = start.largeness(alone.memory_bytes), cold.latency_s - alone.latency_s
     converting_s = converted.latency_s - alone.latency_s
-    runs = sum(layer.repeats for layer in prepared.running.layers)
+    runs = sum(layer.repeats for layer in prepared.executed.layers)
     return alone.latency_s, converting_s, cold_s * (1 - largeness), cold_s * largeness, runs

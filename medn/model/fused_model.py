@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 HEAD_KINDS = {fused: head for head, fused in FUSED_KINDS.items()}
 
 
-def as_run(predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> CapturedModel:
+def executed_model(predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> CapturedModel:
     """With `fused` false every layer stays by itself, as if the backend fused nothing."""
     rules = rules_for(predictor.bundle.backend(predictor.device))
-    running = fuse(model, rules) if fused and rules is not None else model
-    layers = tuple(_as_known(layer, predictor.kinds) for layer in running.layers)
-    return running if layers == running.layers else replace(running, layers=layers)
+    executed = fuse(model, rules) if fused and rules is not None else model
+    layers = tuple(_as_measured(layer, predictor.kinds) for layer in executed.layers)
+    return executed if layers == executed.layers else replace(executed, layers=layers)
 
 
-def _as_known(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:
+def _as_measured(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:
     """A group of a kind that was not measured is taken for its head alone: what the head absorbs costs little. A layer
     that was measured only as the head of groups is one without anything behind it."""
     layer = captured.layer

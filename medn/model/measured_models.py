@@ -54,9 +54,9 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
 
     positional, named = arguments(example_inputs)
     tensors, names = (*positional, *named.values()), list(named)
-    if not all(isinstance(each, torch.Tensor) for each in tensors):
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
         raise UsageError("to be timed a model must be called with tensors alone")
-    if any(each.is_meta for each in (*model.parameters(), *model.buffers())):
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
         raise UsageError("to be timed a model needs weights with data")
 
     class Plain(torch.nn.Module):
@@ -64,9 +64,9 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
             super().__init__()
             self.network = model
 
-        def forward(self, *given: torch.Tensor) -> torch.Tensor:
-            split = len(given) - len(names)
-            output = self.network(*given[:split], **dict(zip(names, given[split:], strict=True)))
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            split = len(inputs) - len(names)
+            output = self.network(*inputs[:split], **dict(zip(names, inputs[split:], strict=True)))
             first: torch.Tensor = output if isinstance(output, torch.Tensor) else output[0]
             return first
 
@@ -77,14 +77,16 @@ def plain(model: torch.nn.Module, example_inputs: Any) -> Timeable:
     return Plain().eval().requires_grad_(False), tuple(map(filled, tensors))
 
 
-def batched(made: Timeable, batch_size: int) -> Timeable:
+def batched(model: Timeable, batch_size: int) -> Timeable:
     """The same model with its inputs repeated; what has no axes stays as it is."""
-    module, tensors = made
-    given = next((len(each) for each in tensors if each.ndim), 1)
-    if batch_size % given:
-        raise UsageError(f"batch size {batch_size}: must be a multiple of that of the example inputs, {given}")
-    times = batch_size // given
-    return module, tuple(each.repeat(times, *[1] * (each.ndim - 1)) if each.ndim else each for each in tensors)
+    module, tensors = model
+    example_size = next((len(tensor) for tensor in tensors if tensor.ndim), 1)
+    if batch_size % example_size:
+        raise UsageError(f"batch size {batch_size}: must be a multiple of that of the example inputs, {example_size}")
+    times = batch_size // example_size
+    return module, tuple(
+        tensor.repeat(times, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor for tensor in tensors
+    )
 
 
 def usable_backend(name: str) -> Backend:
@@ -99,7 +101,7 @@ def measure_models(
     backend: Backend,
     models: Mapping[str, Callable[[], Timeable]],
     threads: int = 1,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = lambda message: None,
     processor_time: bool = False,
 ) -> dict[str, Measured]:
     """All models in turns, several rounds of them. Each is made when its turn to be prepared comes.
@@ -112,19 +114,19 @@ def measure_models(
     for name, make in models.items():
         tell(f"{backend.name}: preparing {name}")
         workload = Workload(Layer(name, ()), Condition(threads=threads), *make(), None)
-        runners[name] = _prepared(name, workload, backend)
+        runners[name] = _verified_runner(name, workload, backend)
     visits: dict[str, list[float]] = {name: [] for name in runners}
-    for place in range(ROUNDS):
-        tell(f"{backend.name}: round {place + 1} of {ROUNDS}")
+    for number in range(ROUNDS):
+        tell(f"{backend.name}: round {number + 1} of {ROUNDS}")
         for name, runner in runners.items():
             with runner.context():
-                found = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
-            seconds = np.minimum(found.wall_s, found.cpu_s) if processor_time else found.wall_s
+                samples = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
+            seconds = np.minimum(samples.wall_s, samples.cpu_s) if processor_time else samples.wall_s
             visits[name].append(float(seconds.min()))
-    return {name: Measured(tuple(each)) for name, each in visits.items()}
+    return {name: Measured(tuple(seconds)) for name, seconds in visits.items()}
 
 
-def _prepared(name: str, workload: Workload, backend: Backend) -> Runner:
+def _verified_runner(name: str, workload: Workload, backend: Backend) -> Runner:
     """Ready to be timed, and computing what torch does."""
     try:
         runner = backend.prepare(workload)

@@ -1,4 +1,4 @@
-"""What to ask a predictor about a captured model at one batch size, each question once."""
+"""The queries that a captured model makes of a predictor at one batch size, each distinct layer once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medn.core.table import Array
 from medn.core.values import ELEMENT_BYTES, Layer, Scalar
 from medn.devices.cache import largest_cache_bytes
 from medn.estimator.estimator import Estimates, Estimator
-from medn.model.conditioned_rows import Repeated
+from medn.model.conditioned_rows import ConditionedRows
 from medn.model.schedule import batch_factors, peak_activation_bytes
 from medn.model.unmeasured_conditions import widened
 
@@ -33,7 +33,7 @@ CONVERTING, COOLING = ("inside", "hot"), ("hot", "cold")
 """States of the cache of which the second adds to the first what converting layouts, or fetching from memory, takes."""
 
 
-class Question(NamedTuple):
+class LayerQuery(NamedTuple):
     """A layer that the predictor knows."""
 
     layer: Layer
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     dtype: str
 
 
-class Work(NamedTuple):
+class OperatorWork(NamedTuple):
     """What any other operator has to do."""
 
     moved_bytes: float
@@ -49,12 +49,12 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """The questions of one kind."""
+class KindQueries:
+    """The queries for layers of one kind."""
 
-    rows: Repeated
-    places: NDArray[np.int_]
-    """Where they stand among all questions."""
+    rows: ConditionedRows
+    indices: NDArray[np.int_]
+    """Where they stand among all queries."""
     floor_s: Array
     """What reading from memory takes at least, where a layer reads more than the caches hold."""
 
@@ -74,84 +74,89 @@ class Group:
 
     def estimate(self, conditions: Mapping[str, Scalar], composition: Composition, cold_share: float) -> Estimates:
         """Among other layers: what they take alone, and what the composition and a share of a cold cache add to it."""
-        alone = self._found(self.alone, conditions)
+        alone = self._at_least_from_memory(self.alone, conditions)
         latency_s = composition.stretch * alone.latency_s
         for share, (low, high) in ((composition.conversion_share, CONVERTING), (cold_share, COOLING)):
             if share and {low, high} <= set(self.states):
-                less, more = (self._found(state, conditions).latency_s for state in (low, high))
+                less, more = (self._at_least_from_memory(state, conditions).latency_s for state in (low, high))
                 latency_s = latency_s + share * np.maximum(more - less, 0)
         longer = latency_s / alone.latency_s
         further = {name: values * longer for name, values in alone.further.items()}
-        found = Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
-        return widened(found, {**self.rows.rows.columns, **conditions}, self.estimator.constants)
+        estimates = Estimates(latency_s, alone.low_s * longer, alone.high_s * longer, alone.in_range, further)
+        return widened(estimates, {**self.rows.rows.columns, **conditions}, self.estimator.constants)
 
     def streams(self, conditions: Mapping[str, Scalar]) -> Flags:
-        """Which layers take as long as memory does: other layers would have them take less."""
-        return np.asarray(self._learned(self.alone, conditions).latency_s < self.floor_s)
+        """Which layers take as long as reading memory does, as the predictor gives them less."""
+        return np.asarray(self._estimates(self.alone, conditions).latency_s < self.floor_s)
 
-    def _found(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
+    def _at_least_from_memory(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
         """With the cache in a state, and never faster than memory."""
-        found = self._learned(state, conditions)
-        longer = np.maximum(self.floor_s / found.latency_s, 1.0)
-        return found._replace(
-            latency_s=found.latency_s * longer, low_s=found.low_s * longer, high_s=found.high_s * longer
+        estimates = self._estimates(state, conditions)
+        longer = np.maximum(self.floor_s / estimates.latency_s, 1.0)
+        return estimates._replace(
+            latency_s=estimates.latency_s * longer, low_s=estimates.low_s * longer, high_s=estimates.high_s * longer
         )
 
-    def _learned(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
+    def _estimates(self, state: str, conditions: Mapping[str, Scalar]) -> Estimates:
         return self.rows.under({**conditions, "cache": state} if self.states else conditions)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """All questions about a model."""
+class ModelQueries:
+    """All queries that a model makes."""
 
-    groups: tuple[Group, ...]
+    kinds: tuple[KindQueries, ...]
     works: Array
     """Moved bytes and FLOPs of the operators that are not predicted."""
-    work_places: NDArray[np.int_]
-    """Where they stand among all questions."""
-    question_of: NDArray[np.int_]
-    """The question of each layer of the model."""
+    work_indices: NDArray[np.int_]
+    """Where they stand among all queries."""
+    query_of_layer: NDArray[np.int_]
+    """The query of each layer of the model."""
     repeats: Array
     """How often each layer of the model runs."""
     counts: Array
-    """How often each question is asked, by all layers in all their runs."""
+    """How often each query is made, by all layers in all their runs."""
     peak_bytes: float
     """What tensors between layers hold at most."""
 
+    @property
+    def level(self) -> float:
+        """The lowest of the intervals' levels."""
+        return min((queries.estimator.level for queries in self.kinds), default=0.0)
 
-def ask(predictor: LayerPredictor, model: CapturedModel, batch_size: int) -> Asked:
-    numbers: dict[Question | Work, int] = {}
-    question_of = [
-        numbers.setdefault(_question(layer, factor, predictor), len(numbers))
+
+def model_queries(predictor: LayerPredictor, model: CapturedModel, batch_size: int) -> ModelQueries:
+    numbers: dict[LayerQuery | OperatorWork, int] = {}
+    query_of_layer = [
+        numbers.setdefault(_query(layer, factor, predictor), len(numbers))
         for layer, factor in zip(model.layers, batch_factors(model, batch_size).tolist(), strict=True)
     ]
     repeats = np.array([layer.repeats for layer in model.layers], dtype=np.float64)
-    by_kind: dict[str, list[tuple[int, Question]]] = {}
-    works: list[tuple[int, Work]] = []
-    for question, place in numbers.items():
-        if isinstance(question, Work):
-            works.append((place, question))
+    by_kind: dict[str, list[tuple[int, LayerQuery]]] = {}
+    works: list[tuple[int, OperatorWork]] = []
+    for query, index in numbers.items():
+        if isinstance(query, OperatorWork):
+            works.append((index, query))
         else:
-            by_kind.setdefault(question.layer.kind, []).append((place, question))
-    return Asked(
-        groups=tuple(_group(predictor, kind, questions) for kind, questions in by_kind.items()),
+            by_kind.setdefault(query.layer.kind, []).append((index, query))
+    return ModelQueries(
+        kinds=tuple(_kind_queries(predictor, kind, queries) for kind, queries in by_kind.items()),
         works=np.array([work for _, work in works], dtype=np.float64).reshape(-1, 2),
-        work_places=np.array([place for place, _ in works], dtype=np.int_),
-        question_of=np.array(question_of, dtype=np.int_),
+        work_indices=np.array([index for index, _ in works], dtype=np.int_),
+        query_of_layer=np.array(query_of_layer, dtype=np.int_),
         repeats=repeats,
-        counts=np.bincount(question_of, weights=repeats, minlength=len(numbers)).astype(np.float64),
+        counts=np.bincount(query_of_layer, weights=repeats, minlength=len(numbers)).astype(np.float64),
         peak_bytes=peak_activation_bytes(model, batch_size),
     )
 
 
-def _question(captured: CapturedLayer, factor: float, predictor: LayerPredictor) -> Question | Work:
+def _query(captured: CapturedLayer, factor: float, predictor: LayerPredictor) -> LayerQuery | OperatorWork:
     layer = captured.layer
     if layer is not None and _knows(predictor, layer) and captured.dtype in ELEMENT_BYTES:
-        return Question(layer, round(captured.batch_size * factor), captured.dtype)
+        return LayerQuery(layer, round(captured.batch_size * factor), captured.dtype)
     # Parameters are read once, however large the batch is.
     fixed = min(captured.parameter_bytes, captured.moved_bytes)
-    return Work(fixed + (captured.moved_bytes - fixed) * factor, captured.flops * factor)
+    return OperatorWork(fixed + (captured.moved_bytes - fixed) * factor, captured.flops * factor)
 
 
 def _knows(predictor: LayerPredictor, layer: Layer) -> bool:
@@ -161,15 +166,16 @@ def _knows(predictor: LayerPredictor, layer: Layer) -> bool:
     return layer.values.keys() <= predictor.estimator(layer.kind).question.parameters.keys()
 
 
-def _group(predictor: LayerPredictor, kind: str, questions: Sequence[tuple[int, Question]]) -> Group:
+def _kind_queries(predictor: LayerPredictor, kind: str, queries: Sequence[tuple[int, LayerQuery]]) -> KindQueries:
     estimator = predictor.estimator(kind)
     rows = [
-        {**estimator.kind.complete(each.layer.values), "batch_size": each.batch_size, "dtype": each.dtype}
-        for _, each in questions
+        {**estimator.kind.complete(query.layer.values), "batch_size": query.batch_size, "dtype": query.dtype}
+        for _, query in queries
     ]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     prepared = estimator.prepare(columns, len(rows))
     bundle = predictor.bundle
     from_memory = np.asarray(prepared.columns["bytes_read"]) - largest_cache_bytes(bundle.environments)
     floor_s = np.maximum(from_memory, 0.0) / bundle.streaming.get(predictor.device, math.inf)
-    return Group(Repeated(estimator, prepared, FURTHER), np.array([place for place, _ in questions]), floor_s)
+    indices = np.array([index for index, _ in queries])
+    return KindQueries(ConditionedRows(estimator, prepared, FURTHER), indices, floor_s)

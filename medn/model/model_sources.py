@@ -1,4 +1,4 @@
-"""Models by the words that a command line knows them by: a file, or a program that makes them."""
+"""Models by the names that a command line takes: a file, or code that makes them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FILES = (".onnx", ".json")
 """An ONNX model, or a model that was captured and saved."""
 
 
-def is_source(text: str) -> bool:
-    """Whether a text names a model: layer kinds have neither colons nor endings.
+def is_source(name: str) -> bool:
+    """Whether this names a model and not a layer kind: layer kinds have neither colons nor endings.
 
-    >>> [is_source(text) for text in ("conv2d", "nets/small.onnx", "timm:resnet50")]
+    >>> [is_source(name) for name in ("conv2d", "nets/small.onnx", "timm:resnet50")]
     [False, True, True]
     """
-    return ":" in text or Path(text).suffix in FILES
+    return ":" in name or Path(name).suffix in FILES
 
 
 def read_model(source: str, batch_size: int | None = None) -> CapturedModel:
-    """The captured model that a text names, such as `nets/small.onnx`, `timm:resnet50` or `python:nets:make`."""
+    """The captured model of a source such as `nets/small.onnx`, `timm:resnet50` or `python:nets:make`."""
     if Path(source).suffix in FILES and not source.startswith(tuple(f"{name}:" for name in MAKERS)):
         if not Path(source).is_file():
             raise UsageError(f"there is no model {source}")
@@ -48,7 +48,7 @@ def read_model(source: str, batch_size: int | None = None) -> CapturedModel:
 
 
 def make_model(source: str) -> tuple[torch.nn.Module, Any]:
-    """The module that a text names, with weights, and example inputs: something that can be run."""
+    """The module of a source, with weights, and example inputs: something that can be run."""
     maker, _, name = source.partition(":")
     if maker not in MAKERS or not name:
         raise UsageError(f"{source!r}: a model that is to be run must be timm:NAME or python:MODULE:FUNCTION")

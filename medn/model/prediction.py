@@ -45,7 +45,7 @@ class LayerRow(NamedTuple):
 
 
 class UnknownRow(NamedTuple):
-    """Layers of one sort that the bundle does not predict, and their shares of the whole model."""
+    """Layers of one operator and kind that the bundle does not predict, and their shares of the whole model."""
 
     operator: str
     kind: str | None
@@ -123,19 +123,19 @@ class ModelPrediction:
 
     def _rows(self) -> Iterator[LayerRow]:
         flags = zip(self.known.tolist(), self.streaming.tolist(), strict=True)
-        for captured, found, share, (known, streaming) in zip(
+        for captured, predicted, share, (known, streaming) in zip(
             self.captured.layers, self.layers, self.shares.tolist(), flags, strict=True
         ):
-            energy_j = None if found.energy_j is None or np.isnan(found.energy_j) else found.energy_j
+            energy_j = None if predicted.energy_j is None or np.isnan(predicted.energy_j) else predicted.energy_j
             yield LayerRow(
                 captured.name,
                 captured.layer.kind if captured.layer else None,
                 captured.operator,
-                found.latency_s,
-                found.low_s,
-                found.high_s,
+                predicted.latency_s,
+                predicted.low_s,
+                predicted.high_s,
                 share,
-                found.in_range,
+                predicted.in_range,
                 known,
                 energy_j,
                 streaming,
@@ -145,17 +145,17 @@ class ModelPrediction:
     def unknown(self) -> tuple[UnknownRow, ...]:
         """The layers that the bundle does not predict, those that take longest first."""
         flops, moved = max(self.captured.flops, 1), max(self.captured.moved_bytes, 1)
-        found: dict[tuple[str, str | None], UnknownRow] = {}
+        groups: dict[tuple[str, str | None], UnknownRow] = {}
         for layer, row in zip(self.captured.layers, self.rows, strict=True):
             if not row.known:
-                before = found.get((row.operator, row.kind), UnknownRow(row.operator, row.kind, 0, 0.0, 0.0, 0.0))
-                found[row.operator, row.kind] = before._replace(
+                before = groups.get((row.operator, row.kind), UnknownRow(row.operator, row.kind, 0, 0.0, 0.0, 0.0))
+                groups[row.operator, row.kind] = before._replace(
                     layers=before.layers + 1,
                     time_share=before.time_share + row.share,
                     flops_share=before.flops_share + layer.flops * layer.repeats / flops,
                     bytes_share=before.bytes_share + layer.moved_bytes * layer.repeats / moved,
                 )
-        return tuple(sorted(found.values(), key=lambda each: -each.time_share))
+        return tuple(sorted(groups.values(), key=lambda row: -row.time_share))
 
     def as_json(self) -> dict[str, Any]:
         totals = ("latency_s", "low_s", "high_s", "level", "unlike_s", "batch_doublings", "energy_j")

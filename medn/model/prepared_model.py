@@ -12,11 +12,11 @@ from medn.core.table import Array
 from medn.estimator.prediction import Predictions
 from medn.estimator.query import condition
 from medn.model.composition import COVERAGE, HOT, Composition
-from medn.model.conditioned_rows import remembered
-from medn.model.fused_model import as_run
-from medn.model.model_queries import Asked, ask
+from medn.model.conditioned_rows import cached
+from medn.model.fused_model import executed_model
+from medn.model.model_queries import ModelQueries, model_queries
 from medn.model.prediction import ModelPrediction, combined
-from medn.model.unknown_operators import FACTOR, Generic
+from medn.model.unknown_operators import FACTOR, DeviceSpeed
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
@@ -32,36 +32,36 @@ class PreparedModel:
     def __init__(self, predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> None:
         self.predictor = predictor
         self.model = model
-        self.running = as_run(predictor, model, fused)
+        self.executed = executed_model(predictor, model, fused)
         """Its layers as the backend runs them, several in one where it fuses them."""
-        self._generic: Generic | None = None
-        self._asked: dict[int, Asked] = {}
-        self._told: dict[tuple[int, float, Composition], ModelPrediction] = {}
+        self._speed: DeviceSpeed | None = None
+        self._queries: dict[int, ModelQueries] = {}
+        self._predictions: dict[tuple[int, float, Composition], ModelPrediction] = {}
 
     def predict(
         self, batch_size: int | None = None, utilization: float = 0.0, composition: Composition = HOT
     ) -> ModelPrediction:
-        """What the model costs. Left out, the batch size is that at which the model was captured."""
+        """What the model costs; the batch size defaults to the one it was captured with."""
         batch_size = condition("batch_size", self.model.batch_size if batch_size is None else batch_size)
         key = (batch_size, condition("utilization", utilization), composition)
-        return remembered(self._told, key, lambda: self._predict(*key))
+        return cached(self._predictions, key, lambda: self._predict(*key))
 
     def _predict(self, batch_size: int, utilization: float, composition: Composition) -> ModelPrediction:
-        asked = self._ask(batch_size)
-        cold_share = composition.cold_share(self.running.parameter_bytes + asked.peak_bytes)
-        found = self._answers(asked, utilization, composition, cold_share)
-        for seconds in (found.latency_s, found.low_s, found.high_s):
+        queries = self._queries_at(batch_size)
+        cold_share = composition.cold_share(self.executed.parameter_bytes + queries.peak_bytes)
+        predicted = self._predictions_of(queries, utilization, composition, cold_share)
+        for seconds in (predicted.latency_s, predicted.low_s, predicted.high_s):
             seconds += composition.overhead_s
-        known = np.ones(len(found), dtype=np.bool_)
-        known[asked.work_places] = False
-        streaming = np.zeros(len(found), dtype=np.bool_)
-        for group in asked.groups:
-            streaming[group.places] = group.streams({"utilization": utilization})
-        latency_s = float(found.latency_s @ asked.counts)
-        # Equal layers are predicted by one answer, so they err alike.
-        below_s, above_s = found.latency_s - found.low_s, found.high_s - found.latency_s
-        below_s, above_s = below_s * asked.counts, above_s * asked.counts
-        unlike = ~(found.in_range & known)
+        known = np.ones(len(predicted), dtype=np.bool_)
+        known[queries.work_indices] = False
+        streaming = np.zeros(len(predicted), dtype=np.bool_)
+        for rows in queries.kinds:
+            streaming[rows.indices] = rows.streams({"utilization": utilization})
+        latency_s = float(predicted.latency_s @ queries.counts)
+        # Equal layers share one prediction, so they err alike.
+        below_s, above_s = predicted.latency_s - predicted.low_s, predicted.high_s - predicted.latency_s
+        below_s, above_s = below_s * queries.counts, above_s * queries.counts
+        unlike = ~(predicted.in_range & known)
 
         def error_s(of_layers: Array) -> float:
             """Measured models tell how far off a whole is, but not for layers unlike theirs."""
@@ -75,41 +75,41 @@ class PreparedModel:
             high_s=latency_s + error_s(above_s),
             unlike_s=combined(above_s * unlike),
             batch_doublings=composition.doublings(batch_size) if composition.error else 0.0,
-            level=COVERAGE
-            if composition.error
-            else min((group.estimator.level for group in asked.groups), default=0.0),
-            weight_bytes=self.running.parameter_bytes,
-            peak_activation_bytes=asked.peak_bytes,
-            energy_j=_energy(found, known, asked.counts),
+            level=COVERAGE if composition.error else queries.level,
+            weight_bytes=self.executed.parameter_bytes,
+            peak_activation_bytes=queries.peak_bytes,
+            energy_j=_energy(predicted, known, queries.counts),
             batch_size=batch_size,
             utilization=utilization,
             cold_share=cold_share,
-            captured=self.running,
-            layers=_spread(found, asked),
-            known=known[asked.question_of],
-            streaming=streaming[asked.question_of],
-            generic=self._generic.source if self._generic else "",
+            captured=self.executed,
+            layers=_by_layer(predicted, queries),
+            known=known[queries.query_of_layer],
+            streaming=streaming[queries.query_of_layer],
+            generic=self._speed.source if self._speed else "",
         )
 
-    def _ask(self, batch_size: int) -> Asked:
-        return remembered(self._asked, batch_size, lambda: ask(self.predictor, self.running, batch_size))
+    def _queries_at(self, batch_size: int) -> ModelQueries:
+        return cached(self._queries, batch_size, lambda: model_queries(self.predictor, self.executed, batch_size))
 
-    def _answers(self, asked: Asked, utilization: float, composition: Composition, cold_share: float) -> Predictions:
-        """The answer to each question."""
-        energies = any("energy_j" in group.estimator.further for group in asked.groups)
-        result = Predictions.empty(len(asked.counts), ["energy_j"] if energies else [])
-        for group in asked.groups:
-            found, places = group.estimate({"utilization": utilization}, composition, cold_share), group.places
-            result.latency_s[places], result.low_s[places], result.high_s[places] = found[:3]
-            result.level[places], result.in_range[places] = group.estimator.level, found.in_range
-            if result.energy_j is not None and "energy_j" in found.further:
-                result.energy_j[places] = found.further["energy_j"]
-        if len(asked.works):
-            self._generic = self._generic or Generic(self.predictor)
-            places = asked.work_places
-            seconds = composition.stretch * self._generic.speed(utilization).seconds(*asked.works.T)
-            result.latency_s[places], result.low_s[places] = seconds, seconds / FACTOR
-            result.high_s[places], result.level[places], result.in_range[places] = seconds * FACTOR, 0.0, False
+    def _predictions_of(
+        self, queries: ModelQueries, utilization: float, composition: Composition, cold_share: float
+    ) -> Predictions:
+        """The prediction of each query."""
+        energies = any("energy_j" in rows.estimator.further for rows in queries.kinds)
+        result = Predictions.empty(len(queries.counts), ["energy_j"] if energies else [])
+        for rows in queries.kinds:
+            estimates, indices = rows.estimate({"utilization": utilization}, composition, cold_share), rows.indices
+            result.latency_s[indices], result.low_s[indices], result.high_s[indices] = estimates[:3]
+            result.level[indices], result.in_range[indices] = rows.estimator.level, estimates.in_range
+            if result.energy_j is not None and "energy_j" in estimates.further:
+                result.energy_j[indices] = estimates.further["energy_j"]
+        if len(queries.works):
+            self._speed = self._speed or DeviceSpeed(self.predictor)
+            indices = queries.work_indices
+            seconds = composition.stretch * self._speed.speed(utilization).seconds(*queries.works.T)
+            result.latency_s[indices], result.low_s[indices] = seconds, seconds / FACTOR
+            result.high_s[indices], result.level[indices], result.in_range[indices] = seconds * FACTOR, 0.0, False
         return result
 
 
@@ -121,22 +121,23 @@ def predict_model(
     utilization: float = 0.0,
     composition: Composition = HOT,
 ) -> ModelPrediction:
-    """What a captured model costs on the predictor's device; to ask for it again, keep a `PreparedModel`."""
+    """What a captured model costs on the predictor's device; to predict it again, keep a `PreparedModel`."""
     return PreparedModel(predictor, captured).predict(batch_size, utilization, composition)
 
 
-def _spread(answers: Predictions, asked: Asked) -> Predictions:
-    """The answers in the order of the layers that asked, each for all runs of its layer."""
-    columns = {name: column[asked.question_of] for name, column in answers.columns.items() if column is not None}
+def _by_layer(predictions: Predictions, queries: ModelQueries) -> Predictions:
+    """The predictions in the order of the model's layers, each for all runs of its layer."""
+    order = queries.query_of_layer
+    columns = {name: column[order] for name, column in predictions.columns.items() if column is not None}
     for name in ("latency_s", "low_s", "high_s", "energy_j"):
         if name in columns:
-            columns[name] *= asked.repeats
+            columns[name] *= queries.repeats
     return Predictions(**columns)
 
 
-def _energy(found: Predictions, known: Flags, counts: Array) -> float | None:
+def _energy(predicted: Predictions, known: Flags, counts: Array) -> float | None:
     """Of all layers, if that of every predicted one is known; the others are taken to draw the same power."""
-    if found.energy_j is None or np.isnan(found.energy_j[known]).any():
+    if predicted.energy_j is None or np.isnan(predicted.energy_j[known]).any():
         return None
-    seconds, joules = found.latency_s * counts, (found.energy_j * counts)[known]
+    seconds, joules = predicted.latency_s * counts, (predicted.energy_j * counts)[known]
     return float(joules.sum() * seconds.sum() / seconds[known].sum())

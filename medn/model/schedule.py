@@ -34,8 +34,8 @@ def peak_activation_bytes(model: CapturedModel, batch_size: int) -> float:
         change[max(source, 0)] += size_bytes
         change[last.get(source, max(source, 0)) + 1] -= size_bytes
 
-    for place, (layer, factor) in enumerate(zip(model.layers, batch_factors(model, batch_size), strict=True)):
-        hold(place, layer.output_bytes * factor)
+    for index, (layer, factor) in enumerate(zip(model.layers, batch_factors(model, batch_size), strict=True)):
+        hold(index, layer.output_bytes * factor)
     for position, port in enumerate(model.inputs):
         hold(input_index(position), port.size_bytes * batch_size / model.batch_size)
     return float(np.cumsum(change)[:-1].max())

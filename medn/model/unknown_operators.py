@@ -1,4 +1,4 @@
-"""What an operator costs that no predictor knows: time to start it, to move its bytes and to do its arithmetic.
+"""What an operator costs that the bundle does not predict: overhead, time to move its bytes, time for its arithmetic.
 
 How fast a device does these is read off its own predictions: of kinds that only move data, and of matrix products.
 """
@@ -13,32 +13,32 @@ import numpy as np
 from medn.core.table import Array
 from medn.core.values import Scalar
 from medn.estimator.columns import Column
-from medn.model.conditioned_rows import Repeated
+from medn.model.conditioned_rows import ConditionedRows
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
 
-Questions = Mapping[str, Column]
-"""Columns of layers to ask for."""
+Layers = Mapping[str, Column]
+"""Columns of layers to predict."""
 
 ELEMENTS = np.rint(np.geomspace(2**8, 2**23, 16))
 FEATURES = np.rint(np.geomspace(41, 1500, 12))
-"""Sizes to ask for. No powers of two: among drawn layers, one that fits tiles on all sides is out of the ordinary."""
+"""Sizes to predict. No powers of two: among drawn layers, one that fits tiles on all sides is out of the ordinary."""
 
-MOVING: Mapping[str, Questions] = {
+MOVING: Mapping[str, Layers] = {
     "activation": {"function": "relu", "elements": ELEMENTS},
     "elementwise": {"operation": "add", "columns": ELEMENTS},
 }
 """Layers that do little more than to move data, the plainest kind first."""
 
-COMPUTING: Mapping[str, Questions] = {
+COMPUTING: Mapping[str, Layers] = {
     "linear": {"in_features": FEATURES, "out_features": FEATURES, "batch_size": 8},
     "matmul": {"rows": FEATURES, "inner": FEATURES, "columns": FEATURES},
     "conv2d": {"in_channels": FEATURES, "out_channels": FEATURES, "kernel_size": 3, "in_size": 14},
 }
 """Layers that do little more than arithmetic, where they are large."""
 
-FEWEST = 3
+FEWEST_SIZES = 3
 """Sizes that must lie in range for a kind to speak for the device."""
 
 FACTOR = 3.0
@@ -68,8 +68,8 @@ STEPS = 20
 """Speeds are known to a twentieth of the utilization: finer than the estimates they are for."""
 
 
-class Generic:
-    """The speed of a predictor's device at any utilization."""
+class DeviceSpeed:
+    """The speed of a predictor's device at any utilization, read off its predictions."""
 
     def __init__(self, predictor: LayerPredictor) -> None:
         self._speeds: dict[int, Speed] = {}
@@ -78,10 +78,10 @@ class Generic:
 
     @property
     def source(self) -> str:
-        """Where the speed comes from, in words."""
+        """Where the speed comes from, for people."""
         moving, computing = (
-            "assumed" if found is None else f"that of {found.estimator.kind.name}"
-            for found in (self._moving, self._computing)
+            "assumed" if rows is None else f"that of {rows.estimator.kind.name}"
+            for rows in (self._moving, self._computing)
         )
         return f"speed of memory {moving}, of arithmetic {computing}"
 
@@ -102,20 +102,22 @@ class Generic:
         return Speed(overhead_s, bytes_per_s, flops_per_s)
 
 
-def _first_usable(predictor: LayerPredictor, kinds: Mapping[str, Questions]) -> Repeated | None:
+def _first_usable(predictor: LayerPredictor, kinds: Mapping[str, Layers]) -> ConditionedRows | None:
     """The first kind that was measured at enough of these sizes, and its layers of such sizes."""
     for kind in (kind for kind in kinds if kind in predictor.kinds):
-        estimator, questions = predictor.estimator(kind), kinds[kind]
-        count = next(len(column) for column in questions.values() if isinstance(column, np.ndarray))
-        inside = estimator.predict(questions, count).in_range
-        if inside.sum() >= FEWEST:
-            kept = {name: each[inside] if isinstance(each, np.ndarray) else each for name, each in questions.items()}
-            return Repeated(estimator, estimator.prepare(kept, int(inside.sum())))
+        estimator, layers = predictor.estimator(kind), kinds[kind]
+        count = next(len(column) for column in layers.values() if isinstance(column, np.ndarray))
+        inside = estimator.predict(layers, count).in_range
+        if inside.sum() >= FEWEST_SIZES:
+            kept = {
+                name: column[inside] if isinstance(column, np.ndarray) else column for name, column in layers.items()
+            }
+            return ConditionedRows(estimator, estimator.prepare(kept, int(inside.sum())))
     return None
 
 
 def fit_line(moved_bytes: Array, latency_s: Array) -> tuple[float, float]:
-    """Overhead in seconds and bytes per second, by least squares on the relative error; neither is below nothing.
+    """Overhead in seconds and bytes per second, by least squares on the relative error; neither is negative.
 
     >>> overhead_s, bytes_per_s = fit_line(np.array([1e3, 1e6, 1e9]), 1e-5 + np.array([1e3, 1e6, 1e9]) / 1e9)
     >>> round(overhead_s, 9), round(bytes_per_s)

@@ -85,7 +85,7 @@ def test_a_captured_file_and_a_condition_are_read(bundle: str, tmp_path: Path, c
 def test_guessed_values_are_told(bundle: str, capsys: Capture) -> None:
     assert medn(["predict", bundle, "python:own_nets:asking"]) == 0
     said = capsys.readouterr().err
-    assert "1 value was guessed that the model's code asks for and only a real run would know" in said
+    assert "1 value was guessed for what the model's code reads" in said
     assert "own_nets.py:15: taken as False" in said
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from medn.capture.capture import capture
-from medn.model.fused_model import as_run
+from medn.model.fused_model import executed_model
 from medn.model.prepared_model import PreparedModel
 from medn.predictor.predictor import Predictor
 
@@ -26,7 +26,7 @@ def model() -> torch.nn.Module:
 
 def test_eager_torch_fuses_nothing(predictor: Predictor) -> None:
     captured = capture(model(), torch.zeros(2, 64))
-    assert as_run(predictor, captured) is captured
+    assert executed_model(predictor, captured) is captured
 
 
 def test_a_fused_group_is_one_layer_with_one_time(compiled: Predictor) -> None:
