@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 from medn.capture.meta_run import LARGEST_KNOWN
 from medn.capture.operators import tensors_in
 from medn.core.errors import UsageError
-from medn.core.units import bytes_words
+from medn.core.units import format_bytes
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a model."""
@@ -63,7 +63,7 @@ class Example:
             raise UsageError("not possible, the inputs have no data")
         size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in found if tensor.is_meta)
         if size_bytes > MOST_BYTES:
-            raise UsageError(f"not possible, inputs of {bytes_words(size_bytes)} would have to be made")
+            raise UsageError(f"not possible, inputs of {format_bytes(size_bytes)} would have to be made")
         return self._resized(self._repeated)
 
     def _resized(self, make: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:

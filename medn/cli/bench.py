@@ -10,7 +10,7 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
 from medn.cli.sweep import seconds_option
-from medn.core.units import bytes_words, latency_words, percent
+from medn.core.units import format_bytes, format_latency, percent
 
 if TYPE_CHECKING:
     from medn.benches.measuring import TimedShare
@@ -64,7 +64,7 @@ def measure(
 def _share(name: str, found: TimedShare | None) -> Row:
     if found is None:
         return {f"{name}, timed": "none measured"}
-    return {f"{name}, timed": percent(found.timed_share), f"{name}, one visit": latency_words(found.visit_s)}
+    return {f"{name}, timed": percent(found.timed_share), f"{name}, one visit": format_latency(found.visit_s)}
 
 
 @bench.command()
@@ -104,10 +104,10 @@ def _about(result: PredictBench) -> Row:
         "bundle": result.bundle,
         "device": result.device,
         "predicted by": result.chosen,
-        "load": latency_words(result.load_ms / 1e3),
-        "load and a first answer of each kind": latency_words(result.first_ms / 1e3),
-        "memory of this process": bytes_words(result.memory_bytes),
-        "reference": latency_words(result.reference_us / 1e6),
+        "load": format_latency(result.load_ms / 1e3),
+        "load and a first answer of each kind": format_latency(result.first_ms / 1e3),
+        "memory of this process": format_bytes(result.memory_bytes),
+        "reference": format_latency(result.reference_us / 1e6),
     }
 
 

@@ -13,7 +13,7 @@ import typer
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.predict import BundleArgument, DeviceOption
 from medn.core.errors import UsageError
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 
 if TYPE_CHECKING:
     from medn.model.composition import Composition
@@ -135,11 +135,11 @@ def _rows(
 def _readable(name: str, value: Any) -> str:
     """Seconds and shares as people read them."""
     if name.endswith("_s"):
-        return latency_words(value)
+        return format_latency(value)
     return f"{value:+.1%}" if name == "error" else str(value)
 
 
 def _description(composition: Composition) -> str:
-    stretched = f"{composition.stretch:.2f} times as long as alone, {latency_words(composition.overhead_s)} more each"
+    stretched = f"{composition.stretch:.2f} times as long as alone, {format_latency(composition.overhead_s)} more each"
     shares = f"{percent(composition.small_share)} (small models) to {percent(composition.large_share)} (large ones)"
     return f"layers take {stretched}, and {shares} of what a cold cache adds"

@@ -21,7 +21,7 @@ from medn.cli.predict_model import (
 )
 from medn.core.errors import UsageError
 from medn.core.quantities import FURTHER
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 
 if TYPE_CHECKING:
     from medn.estimator.prediction import Prediction, Predictions
@@ -131,8 +131,8 @@ def _write_prediction(found: Prediction, as_json: bool) -> None:
         write_json(found._asdict())
         return
     record = {
-        "latency": latency_words(found.latency_s),
-        "interval": f"{latency_words(found.low_s)} to {latency_words(found.high_s)}",
+        "latency": format_latency(found.latency_s),
+        "interval": f"{format_latency(found.low_s)} to {format_latency(found.high_s)}",
         "level": percent(found.level),
         "in range": found.in_range,
     }

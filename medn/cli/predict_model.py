@@ -11,7 +11,7 @@ import typer
 from medn.cli.output import say, write_json, write_rows
 from medn.core.errors import UsageError
 from medn.core.packages import need
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 
 if TYPE_CHECKING:
     from medn.model.composition import Composition
@@ -76,9 +76,9 @@ def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
         yield {
             "layer": row.name,
             "kind": row.what,
-            "latency": latency_words(row.latency_s),
-            "low": latency_words(row.low_s),
-            "high": latency_words(row.high_s),
+            "latency": format_latency(row.latency_s),
+            "low": format_latency(row.low_s),
+            "high": format_latency(row.high_s),
             "share": percent(row.share),
             "in range": row.in_range if row.known else "estimated",
         }

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from medn.cli.output import say
-from medn.core.units import duration_words
+from medn.core.units import format_duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -86,7 +86,7 @@ class SweepProgress(Shown):
             if self.seconds is not None:
                 left_s = min(left_s, max(0.0, self.seconds - spent_s))
             return (
-                f"pass {pass_number + 1}, {rate:.1f} visits a second, about {duration_words(left_s)} left, "
+                f"pass {pass_number + 1}, {rate:.1f} visits a second, about {format_duration(left_s)} left, "
                 f"{point.layer.kind} on {point.device}"
             )
 

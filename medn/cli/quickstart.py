@@ -12,7 +12,7 @@ from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.sweep import RunOption, measure, seconds_option
 from medn.cli.train import TrainProgress, need_libraries, say_warnings
 from medn.core.errors import UsageError
-from medn.core.units import duration_words, latency_words, percent
+from medn.core.units import format_duration, format_latency, percent
 
 if TYPE_CHECKING:
     from medn.choosing.select_run import SelectOutcome
@@ -48,9 +48,9 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
     began = clock.monotonic()
     config = quick_config()
     folder = RunFolder(run or DEFAULT_ROOT / config.name)
-    say(f"1 of 4: measuring layers on this CPU with {config.devices[0].name}, {duration_words(SWEEP_SHARE * time)}")
+    say(f"1 of 4: measuring layers on this CPU with {config.devices[0].name}, {format_duration(SWEEP_SHARE * time)}")
     measure(config, folder, SWEEP_SHARE * time, mix_environments=False)
-    say(f"2 of 4: training regressors on what was measured, {duration_words(TRAIN_SHARE * time)}")
+    say(f"2 of 4: training regressors on what was measured, {format_duration(TRAIN_SHARE * time)}")
     _train(folder.path, TRAIN_SHARE * time)
     say("3 of 4: choosing the most accurate ones, and writing the bundle and the report")
     outcome, bundle, report = _finish(folder.path)
@@ -65,7 +65,7 @@ def quickstart(time: TimeOption = 120.0, run: RunOption = None, as_json: AsJson 
     say(EXPLAINED)
     say_warnings(outcome.chosen)
     say(_compared(check))
-    say(f"Done in {duration_words(clock.monotonic() - began)}. The report is {report.resolve()}")
+    say(f"Done in {format_duration(clock.monotonic() - began)}. The report is {report.resolve()}")
     say(_next(folder.path, bundle))
 
 
@@ -112,8 +112,8 @@ def _compared(check: Check) -> str:
     return (
         f"A fresh layer: conv2d {values['in_channels']} -> {values['out_channels']}, 3x3 at {values['in_h']}x"
         f"{values['in_w']}, batch size {check.point.condition.batch_size}: predicted "
-        f"{latency_words(prediction.latency_s)} ({latency_words(prediction.low_s)} to "
-        f"{latency_words(prediction.high_s)}), measured {latency_words(check.measured_s)}: "
+        f"{format_latency(prediction.latency_s)} ({format_latency(prediction.low_s)} to "
+        f"{format_latency(prediction.high_s)}), measured {format_latency(check.measured_s)}: "
         f"{abs(check.difference):.0%} {'above' if check.difference > 0 else 'below'} the measurement, which lies "
         f"{'inside' if check.is_inside else 'outside'} the interval."
     )

@@ -11,7 +11,7 @@ from medn.cli.progress import CostProgress
 from medn.cli.summary import RunArgument
 from medn.cli.train import KindsOption, names_option, need_libraries, say_warnings, split_option
 from medn.core.errors import MednError, UsageError
-from medn.core.units import duration_words, percent
+from medn.core.units import format_bytes, format_duration, percent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,8 @@ def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:
     write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
     say(_gain_words(outcome))
     say_warnings(outcome.chosen)
-    say(f"chosen in {duration_words(outcome.elapsed_s)}; the bundle is {bundle} ({bundle.stat().st_size / 1e3:.0f} kB)")
+    size = format_bytes(bundle.stat().st_size)
+    say(f"chosen in {format_duration(outcome.elapsed_s)}; the bundle is {bundle} ({size})")
 
 
 def _weights(written: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 
 if TYPE_CHECKING:
     from medn.core.statistic import NoiseFloor
@@ -64,7 +64,7 @@ def write_summary(found: RunSummary, store: Store, *, verbose: bool = False) -> 
 
 
 def _overview(found: RunSummary, store: Store) -> Row:
-    from medn.core.environment import environment_words
+    from medn.core.environment import describe_environment
 
     noise = found.idle_noise
     return {
@@ -77,7 +77,7 @@ def _overview(found: RunSummary, store: Store) -> Row:
         "noise floor, idle": f"{percent(noise.median)} median, {percent(noise.mean)} mean" if noise else None,
         "visits while the machine was slowed": found.drifted_visits,
         "disturbed samples": percent(found.disturbed_samples),
-        "measured on": "; ".join(environment_words(each) for each in store.environments().values()),
+        "measured on": "; ".join(describe_environment(each) for each in store.environments().values()),
     }
 
 
@@ -87,9 +87,9 @@ def _kind_row(kind: KindSummary) -> Row:
         "kind": kind.kind,
         "load": "loaded" if kind.loaded else "idle",
         "points": kind.points,
-        "lowest": latency_words(kind.latency_low_s),
-        "median": latency_words(kind.latency_median_s),
-        "highest": latency_words(kind.latency_high_s),
+        "lowest": format_latency(kind.latency_low_s),
+        "median": format_latency(kind.latency_median_s),
+        "highest": format_latency(kind.latency_high_s),
         **_noise(kind.noise),
         "unstable": kind.unstable,
         "output error": percent(kind.output_error),

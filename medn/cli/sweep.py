@@ -14,7 +14,7 @@ from medn.cli.export import write_dataset
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.summary import summary_json, write_summary
 from medn.core.errors import NothingMeasured, TooNoisy, UsageError
-from medn.core.units import duration_words, percent
+from medn.core.units import format_duration, percent
 
 if TYPE_CHECKING:
     from medn.layer_generators.sweep import SweepConfig
@@ -114,8 +114,8 @@ def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> No
         for kind, part in planned["kinds"].items()
     ]
     write_rows(rows, as_json=False)
-    limit = "" if seconds is None or seconds > expected_s else f", of which one call makes {duration_words(seconds)}"
-    say(f"{len(plan.points)} points, {visits} visits, about {duration_words(expected_s)}{limit}; nothing was measured")
+    limit = "" if seconds is None or seconds > expected_s else f", of which one call makes {format_duration(seconds)}"
+    say(f"{len(plan.points)} points, {visits} visits, about {format_duration(expected_s)}{limit}; nothing was measured")
 
 
 def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_environments: bool) -> dict[str, Any]:

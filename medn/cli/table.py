@@ -9,7 +9,7 @@ import typer
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.predict import BundleArgument, DeviceOption, KindArgument, ValuesArgument, parse_values
 from medn.core.errors import UsageError
-from medn.core.units import latency_words
+from medn.core.units import format_latency
 
 if TYPE_CHECKING:
     from medn.estimator.staircase import Staircase
@@ -74,9 +74,9 @@ def _rows(found: Staircase) -> list[dict[str, Any]]:
     return [
         {
             **{name: row[name] for name in found.varied},
-            "latency": latency_words(row["latency_s"]),
-            "low": latency_words(row["low_s"]),
-            "high": latency_words(row["high_s"]),
+            "latency": format_latency(row["latency_s"]),
+            "low": format_latency(row["low_s"]),
+            "high": format_latency(row["high_s"]),
             "in range": row["in_range"],
             **({"worthwhile": row["worthwhile"]} if "worthwhile" in row else {}),
         }

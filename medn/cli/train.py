@@ -17,7 +17,7 @@ from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import need
-from medn.core.units import duration_words, percent
+from medn.core.units import format_duration, percent
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -114,7 +114,7 @@ def train(
         say_warnings(outcome.best())
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
-        f"{duration_words(outcome.elapsed_s)}{_loading_words(outcome, processes)}, in {candidates_root(run, chosen)}"
+        f"{format_duration(outcome.elapsed_s)}{_loading_words(outcome, processes)}, in {candidates_root(run, chosen)}"
     )
     if not outcome.best():
         raise MednError("no regressor could be trained; the reasons are above")
@@ -145,7 +145,7 @@ def need_libraries() -> None:
 
 def _loading_words(outcome: TrainOutcome, jobs: int) -> str:
     seconds = outcome.loading_s / jobs
-    return f" ({duration_words(seconds)} of it to load libraries)" if seconds >= 1 else ""
+    return f" ({format_duration(seconds)} of it to load libraries)" if seconds >= 1 else ""
 
 
 def say_warnings(candidates: Sequence[Candidate]) -> None:
@@ -226,12 +226,12 @@ class TrainProgress:
         """Say beforehand where the time that was asked for will not do."""
         if plan.least_s <= plan.asked_s:
             return
-        least, asked = duration_words(plan.least_s), duration_words(plan.asked_s)
+        least, asked = format_duration(plan.least_s), format_duration(plan.asked_s)
         what = f"regressors: {plan.families}, layer kinds: {plan.kinds}"
         say(f"{what}; with a second for each fit, beside loading libraries, up to {least} (asked for: {asked})")
 
     def on_wait(self, seconds_left: float, fitted: Sequence[str]) -> None:
-        self._waiting = f"about {duration_words(seconds_left)} left; {'; '.join(fitted)}"
+        self._waiting = f"about {format_duration(seconds_left)} left; {'; '.join(fitted)}"
         if self._live:
             self._live.update(self._table(), refresh=True)
         elif clock.monotonic() >= self._next_line:

@@ -88,7 +88,7 @@ def differences(here: Manifest, run: Manifest) -> list[str]:
     ]
 
 
-def environment_words(manifest: Mapping[str, Any]) -> str:
+def describe_environment(manifest: Mapping[str, Any]) -> str:
     """A machine in one line; for imported rows, the table they came from."""
     if "source" in manifest:
         return f"imported from {manifest['source']}"

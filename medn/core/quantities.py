@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from medn.core.units import bytes_words, latency_words
+from medn.core.units import format_bytes, format_latency
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Quantity:
 FURTHER: Mapping[str, Quantity] = {
     each.name: each
     for each in (
-        Quantity("memory_bytes", "memory", bytes_words),
+        Quantity("memory_bytes", "memory", format_bytes),
         Quantity("energy_j", "energy", lambda joules: f"{joules:.3g} J"),
         # On an idle device the slow calls are disturbances; under load they are what one has to plan for.
-        Quantity("latency_p90_s", "9 of 10 calls within", latency_words, over_latency=True, swept="utilization"),
-        Quantity("latency_p99_s", "99 of 100 calls within", latency_words, over_latency=True, swept="utilization"),
+        Quantity("latency_p90_s", "9 of 10 calls within", format_latency, over_latency=True, swept="utilization"),
+        Quantity("latency_p99_s", "99 of 100 calls within", format_latency, over_latency=True, swept="utilization"),
     )
 }
 """In the order of a prediction's fields; of the multiples of the latency, none is below the one before."""

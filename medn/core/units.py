@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-def latency_words(seconds: float) -> str:
+def format_latency(seconds: float) -> str:
     """Three digits and the unit that fits.
 
-    >>> latency_words(0.001234), latency_words(2.5e-5)
+    >>> format_latency(0.001234), format_latency(2.5e-5)
     ('1.23 ms', '25 us')
     """
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
@@ -15,10 +15,10 @@ def latency_words(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def duration_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long something takes, no finer than one cares to know.
 
-    >>> duration_words(42.3), duration_words(600), duration_words(9000)
+    >>> format_duration(42.3), format_duration(600), format_duration(9000)
     ('42 s', '10 min', '2.5 h')
     """
     if seconds < 90:
@@ -35,10 +35,10 @@ def percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.1%}".replace("%", " %")
 
 
-def bytes_words(size: float) -> str:
+def format_bytes(size: float) -> str:
     """Three digits and the unit that fits, by thousands.
 
-    >>> bytes_words(512), bytes_words(154_461), bytes_words(12e6)
+    >>> format_bytes(512), format_bytes(154_461), format_bytes(12e6)
     ('512 B', '154 kB', '12 MB')
     """
     for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -47,10 +47,10 @@ def bytes_words(size: float) -> str:
     return f"{size:.0f} B"
 
 
-def number_words(value: float) -> str:
+def format_number(value: float) -> str:
     """Three digits, thousands and millions by their letter.
 
-    >>> number_words(56), number_words(1024), number_words(292_000), number_words(1.55e6)
+    >>> format_number(56), format_number(1024), format_number(292_000), format_number(1.55e6)
     ('56', '1024', '292k', '1.55M')
     """
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

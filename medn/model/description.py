@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from medn.core.units import bytes_words, latency_words, percent
+from medn.core.units import format_bytes, format_latency, percent
 from medn.model.prediction import ModelPrediction
 
 LISTED_GUESSES = 5
@@ -13,10 +13,11 @@ LISTED_GUESSES = 5
 
 def sentences(model: ModelPrediction) -> Iterator[str]:
     yield (
-        f"{latency_words(model.latency_s)} in all, {latency_words(model.low_s)} to {latency_words(model.high_s)} "
+        f"{format_latency(model.latency_s)} in all, {format_latency(model.low_s)} to {format_latency(model.high_s)} "
         f"by intervals of {percent(model.level)}, at batch size {model.batch_size}"
     )
-    yield f"{bytes_words(model.weight_bytes)} of weights, {bytes_words(model.peak_activation_bytes)} of tensors at most"
+    weights, activations = format_bytes(model.weight_bytes), format_bytes(model.peak_activation_bytes)
+    yield f"{weights} of weights, {activations} of tensors at most"
     if model.energy_j is not None:
         yield f"{model.energy_j:.3g} J"
     yield from _guesses(model)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medn.choosing.leaderboard import Leaderboard, load_leaderboard
-from medn.core.units import bytes_words, percent
+from medn.core.units import format_bytes, percent
 from medn.report.drawing import Picture, dumbbells
 from medn.report.leaderboard_rows import Row, chosen_rows
 from medn.report.page import render
@@ -21,7 +21,7 @@ SAME = 0.02
 QUANTITIES: Mapping[str, tuple[str, str, Words]] = {
     "mape": ("error", "mean relative error on layers not seen", percent),
     "us_1": ("us", "microseconds for one prediction", number(3)),
-    "bytes": ("size", "of the deployed form", bytes_words),
+    "bytes": ("size", "of the deployed form", format_bytes),
 }
 
 
@@ -162,7 +162,7 @@ def _pictures(found: Comparison) -> list[Picture]:
     units: dict[str, Callable[[float], str]] = {
         "mape": lambda share: f"{share * 100:.3g} %",
         "us_1": lambda us: f"{us:.3g} us",
-        "bytes": bytes_words,
+        "bytes": format_bytes,
     }
     titles = {"mape": "Mean error", "us_1": "Time of one prediction", "bytes": "Size"}
     return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from medn.core.table import Array
-from medn.core.units import latency_words
+from medn.core.units import format_latency
 from medn.report.svg import INK, inline_svg
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def latency_ticks(axis: Axis) -> None:
-    log_ticks(axis, latency_words)
+    log_ticks(axis, format_latency)
 
 
 def percent_ticks(axis: Axis) -> None:

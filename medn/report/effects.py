@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from medn.core.intervals import log_errors
 from medn.core.table import Array, Table
-from medn.core.units import number_words
+from medn.core.units import format_number
 from medn.core.values import CONDITION_COLUMNS
 from medn.layer_generators.kind import LayerKind
 
@@ -92,7 +92,7 @@ def binned(values: Array, most: int) -> tuple[NDArray[np.int_], tuple[str, ...]]
     places = np.searchsorted(starts, values, side="right") - 1
     ends = [(values[places == place].min(), values[places == place].max()) for place in range(len(starts))]
     labels = tuple(
-        number_words(low) if low == high else f"{number_words(low)}-{number_words(high)}" for low, high in ends
+        format_number(low) if low == high else f"{format_number(low)}-{format_number(high)}" for low, high in ends
     )
     return places, labels
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 from medn.model.prediction import LayerRow, ModelPrediction
 from medn.report.drawing import CYCLE, Picture
 
@@ -94,7 +94,7 @@ def _sort(row: LayerRow) -> str:
 def _bars(node: Node, left: float, level: int, scale: float, colours: Mapping[str, str]) -> Iterator[Markup]:
     width = node.latency_s * scale
     colour, opacity = "currentColor", 0.08
-    told = f"{node.path or node.name}: {latency_words(node.latency_s)}, {percent(width / WIDTH)}, {node.count} layers"
+    told = f"{node.path or node.name}: {format_latency(node.latency_s)}, {percent(width / WIDTH)}, {node.count} layers"
     if node.row is not None:
         colour, opacity = colours[_sort(node.row)], 0.55 if node.row.known else 0.2
         told += f", {_sort(node.row)}" + ("" if node.row.known else ", estimated")

@@ -9,7 +9,7 @@ from pathlib import Path
 from medn.capture.captured_model import CapturedModel
 from medn.choosing.bundling import made_bundle
 from medn.choosing.select_run import CHOSEN_FOLDER
-from medn.core.units import latency_words, percent
+from medn.core.units import format_latency, percent
 from medn.model.composition import HOT, Composition
 from medn.model.description import sentences
 from medn.model.prediction import ModelPrediction
@@ -76,7 +76,7 @@ def models_table(parts: Mapping[str, ModelPart]) -> PageTable:
     for anchor, part in parts.items():
         found = part.found
         cells = [Cell(part.name, part.name, f"#{anchor}"), Cell(part.device, part.device), cell(found.batch_size, str)]
-        cells += [cell(seconds, latency_words) for seconds in (found.latency_s, found.low_s, found.high_s)]
+        cells += [cell(seconds, format_latency) for seconds in (found.latency_s, found.low_s, found.high_s)]
         cells += [cell(len(found.captured.layers), str)]
         lines.append(Line([*cells, *(cell(share, percent) for share in (found.unknown_share, found.outside_share))]))
     return PageTable("Whole models, all layers together", columns, lines)
@@ -96,6 +96,6 @@ def _layers_table(found: ModelPrediction) -> PageTable:
     for row in found.rows:
         place = ("yes" if row.in_range else "no") if row.known else "estimated"
         cells = [Cell(row.name, row.name), Cell(row.what, row.what)]
-        cells += [cell(seconds, latency_words) for seconds in (row.latency_s, row.low_s, row.high_s)]
+        cells += [cell(seconds, format_latency) for seconds in (row.latency_s, row.low_s, row.high_s)]
         lines.append(Line([*cells, cell(row.share, percent), Cell(place, place)]))
     return PageTable("The layers in the order in which they run", columns, lines)

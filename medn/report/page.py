@@ -10,7 +10,7 @@ from typing import Any
 from medn import __version__
 from medn.core.atomic import atomic_write
 from medn.core.packages import need
-from medn.core.units import bytes_words, latency_words, percent
+from medn.core.units import format_bytes, format_latency, percent
 from medn.core.values import CONDITION_COLUMNS
 from medn.report.content import Content, KindContent
 from medn.report.drawing import Picture, dumbbells
@@ -98,13 +98,13 @@ def _facts(kind: KindContent) -> list[tuple[str, str]]:
     return [
         ("chosen", kind.candidate.regressor),
         ("measured", f"{kind.points:,} points of {kind.layers:,} layers"),
-        ("latency", f"{latency_words(float(latency_s.min()))} to {latency_words(float(latency_s.max()))}"),
+        ("latency", f"{format_latency(float(latency_s.min()))} to {format_latency(float(latency_s.max()))}"),
         ("mean error", percent(row["mape"]) or ""),
         ("median error", percent(row["median"]) or ""),
         ("noise floor", percent(row["noise_median"]) or "not known"),
         ("outputs differ from torch's by", percent(kind.source.output_error) or ""),
         ("one prediction", f"{row['us_1']:.3g} us"),
-        ("size", bytes_words(row["bytes"])),
+        ("size", format_bytes(row["bytes"])),
         (
             "only at",
             ", ".join(
@@ -134,7 +134,7 @@ def _glance(content: Content, links: Mapping[tuple[str, str], str]) -> PageTable
         cells = [Cell(name, name, links[kind.device, kind.kind]), Cell(found, order[found])]
         cells += [Cell(kind.candidate.regressor, kind.candidate.regressor)]
         cells += [cell(row[key], percent) for key in ("mape", "median", "noise_median", "coverage")]
-        cells += [cell(row["us_1"], number(3)), cell(row["bytes"], bytes_words), cell(kind.points, lambda n: f"{n:,}")]
+        cells += [cell(row["us_1"], number(3)), cell(row["bytes"], format_bytes), cell(kind.points, lambda n: f"{n:,}")]
         lines.append(Line(cells))
     return PageTable("The chosen predictors at a glance", columns, lines)
 
@@ -173,7 +173,7 @@ def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
             found += _flat(value, f"{path}, ")
         elif value is not None:
             is_size = name.endswith("bytes") or "bytes" in prefix
-            found.append((path, bytes_words(value) if is_size and isinstance(value, int) else str(value)))
+            found.append((path, format_bytes(value) if is_size and isinstance(value, int) else str(value)))
     return found
 
 

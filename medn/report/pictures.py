@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.units import bytes_words, latency_words, number_words, percent
+from medn.core.units import format_bytes, format_latency, format_number, percent
 from medn.layer_generators.kind import LayerKind
 from medn.report.content import KindContent
 from medn.report.drawing import (
@@ -28,7 +28,7 @@ from medn.report.drawing import (
 from medn.report.effects import HeatMap, binned
 from medn.report.leaderboard_rows import Row
 from medn.report.staircase import Staircase
-from medn.report.summary_text import layer_words
+from medn.report.summary_text import format_layer
 from medn.report.svg import INK
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def kind_pictures(kind: KindContent) -> Iterator[Picture]:
     yield _predicted_against_measured(kind, salt)
     yield _error_against_latency(kind, salt)
     yield _front(kind, salt, "us_1", "Error against prediction time", "one prediction, us", lambda us: f"{us:g}")
-    yield _front(kind, salt, "bytes", "Error against size", "size", bytes_words)
+    yield _front(kind, salt, "bytes", "Error against size", "size", format_bytes)
     for column, words in (("batch_size", "batch size"), ("utilization", "utilisation")):
         if column in kind.test.schema.numeric:
             yield _error_by(kind, salt, column, words)
@@ -211,14 +211,14 @@ def _staircase(kind: LayerKind, staircase: Staircase, salt: str) -> Picture:
         axes.set(xlabel=staircase.parameter, ylabel="latency")
         if wide:
             axes.set(xscale="log", yscale="log")
-            log_ticks(axes.xaxis, number_words)
+            log_ticks(axes.xaxis, format_number)
             latency_ticks(axes.yaxis)
         else:
             axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter(lambda seconds, _: latency_words(seconds) if seconds > 0 else "0")
+            axes.yaxis.set_major_formatter(lambda seconds, _: format_latency(seconds) if seconds > 0 else "0")
         axes.legend(loc="upper left")
 
-    caption = f"A typical layer while {staircase.parameter} changes: {layer_words(kind, staircase.layer)}."
+    caption = f"A typical layer while {staircase.parameter} changes: {format_layer(kind, staircase.layer)}."
     return picture(f"Latency over {staircase.parameter}", caption, draw, salt)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from medn.core.environment import environment_words
-from medn.core.units import bytes_words, percent
+from medn.core.environment import describe_environment
+from medn.core.units import format_bytes, percent
 from medn.core.values import Condition, Scalar
 from medn.layer_generators.kind import LayerKind
 from medn.report.content import Content, KindContent
@@ -67,11 +67,11 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def layer_words(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
+def format_layer(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
     """A layer and its condition without what is as usual.
 
     >>> from medn.layer_generators.kind import layer_kinds
-    >>> layer_words(layer_kinds["linear"], {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
+    >>> format_layer(layer_kinds["linear"], {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
     'in_features 8, batch_size 1'
     """
     usual = {name: value for name, value in Condition().values.items() if name != "batch_size"}
@@ -82,7 +82,7 @@ def layer_words(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
 def _measured(content: Content) -> str:
     points = sum(kind.points for kind in content.kinds)
     kinds = len({kind.kind for kind in content.kinds})
-    machines = "; ".join(environment_words(each) for each in content.environments.values())
+    machines = "; ".join(describe_environment(each) for each in content.environments.values())
     return (
         f"This run holds {points:,} measured points of {_count(kinds, 'layer kind')} on {joined(content.devices)}"
         + (f" ({machines})." if machines else ".")
@@ -129,7 +129,7 @@ def _costs(content: Content) -> str:
     times = [row["us_1"] for row in rows]
     return (
         f"The chosen predictors take {min(times):.3g} to {max(times):.3g} us for one prediction and "
-        f"{bytes_words(sum(row['bytes'] for row in rows))} in all."
+        f"{format_bytes(sum(row['bytes'] for row in rows))} in all."
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medn.core.units import bytes_words, percent
+from medn.core.units import format_bytes, percent
 from medn.report.leaderboard_rows import Row
 
 
@@ -74,9 +74,9 @@ LEADERBOARD: Mapping[str, tuple[Column, Words]] = {
     "us_1": (Column("us, 1 row", "microseconds for one prediction"), number(3)),
     "us_100": (Column("us, 100", "microseconds per row when 100 are asked at once"), number(3)),
     "us_10000": (Column("us, 10,000", "microseconds per row when 10,000 are asked at once"), number(3)),
-    "bytes": (Column("size", "of the deployed form"), bytes_words),
+    "bytes": (Column("size", "of the deployed form"), format_bytes),
     "load_ms": (Column("load, ms", "from its saved parts to the first prediction"), number(3)),
-    "resident_bytes": (Column("memory", "while loaded"), bytes_words),
+    "resident_bytes": (Column("memory", "while loaded"), format_bytes),
     "fit_s": (Column("fit, s", "of the best settings, once"), number(3)),
 }
 """The columns of a leaderboard after the names, in the order in which they are shown."""
@@ -110,7 +110,7 @@ SCHEMES: Mapping[str, tuple[Column, Words]] = {
     "us_1": (Column("us, 1 row"), number(3)),
     "us_100": (Column("us, 100"), number(3)),
     "us_10000": (Column("us, 10,000"), number(3)),
-    "bytes": (Column("size"), bytes_words),
+    "bytes": (Column("size"), format_bytes),
 }
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from medn.core.child import Answer, ChildFailed, ChildProcess, serve, waited_for
 from medn.core.errors import MednError, StoreError
-from medn.core.units import duration_words, percent
+from medn.core.units import format_duration, percent
 from medn.deployed.candidate import Candidate
 from medn.regressors.regressor import regressors
 from medn.training.train_regressor import Job, fail_job, run_job
@@ -187,7 +187,7 @@ class Fitters:
         if missing := regressors[job.regressor].missing():
             return fail_job(replace(job, budget_s=0.0), missing)
         if times.seconds_to_end <= 0:
-            needed = f"no time was left for it (asked for {duration_words(job.budget_s)}): medn train RUN again"
+            needed = f"no time was left for it (asked for {format_duration(job.budget_s)}): medn train RUN again"
             return fail_job(replace(job, budget_s=0.0), needed)
         fitter.job, fitter.granted, fitter.under_way, fitter.began = job, None, None, time.monotonic()
         try:
@@ -214,11 +214,11 @@ class Fitters:
                 if made := self._heard(fitter, fitter.job, pickle.loads(message), times):
                     return made
             if time.monotonic() >= fitter.stop_at:
-                taken = duration_words(time.monotonic() - fitter.began)
+                taken = format_duration(time.monotonic() - fitter.began)
                 fitter.process.stop()
                 if fitter.granted is None:
                     raise ChildFailed("timeout", f"its libraries were not loaded within {taken}")
-                raise ChildFailed("timeout", f"stopped after {taken}: it had {duration_words(fitter.granted)}")
+                raise ChildFailed("timeout", f"stopped after {taken}: it had {format_duration(fitter.granted)}")
         except ChildFailed as failure:
             return self._failed(fitter, failure, times)
         return None
