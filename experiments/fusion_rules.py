@@ -10,10 +10,9 @@ apart, and how far the rules agree with each graph. Random weights; nothing is d
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,21 +24,15 @@ from experiments.tables import markdown_table
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError, unknown
-from medn.devices.backend import Unsupported
+from medn.devices.backend import NodeGroups, Unsupported
 from medn.devices.backend import backends as device_backends
 from medn.devices.onnx_export import export_onnx
-from medn.fusion import mnn_graph, onnxruntime_graph, openvino_graph
-from medn.fusion.counting import Groups, added, agreement, count_chains, count_folded
+from medn.fusion.chain_counts import added, agreement, count_chains, count_folded
 from medn.fusion.decomposition import put_together
-from medn.fusion.rules_file import FOLDER, Count, FusionRules, usual, write_rules
+from medn.fusion.rules import ChainCount, FusionRules, usual, write_rules
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.kinds.activation import FUNCTIONS
 
-READERS: Mapping[str, Callable[[bytes], Groups]] = {
-    "mnn": mnn_graph.read_fused,
-    "onnxruntime": onnxruntime_graph.read_fused,
-    "openvino": openvino_graph.read_fused,
-}
 FOLDED_CHAIN = ("conv2d", "batch_norm2d")
 
 IMAGE_NAMES = (
@@ -64,7 +57,7 @@ class Read:
     name: str
     captured: CapturedModel
     exported: CapturedModel
-    groups: Mapping[str, Groups]
+    groups: Mapping[str, NodeGroups]
     """Of the backends that take the model."""
 
 
@@ -83,10 +76,10 @@ def read_module(name: str, module: Any, inputs: tuple[Any, ...], backends: tuple
     return Read(name, capture(module, inputs), exported, groups)
 
 
-def read_groups(name: str, content: bytes, backends: tuple[str, ...]) -> Iterator[tuple[str, Groups]]:
+def read_groups(name: str, content: bytes, backends: tuple[str, ...]) -> Iterator[tuple[str, NodeGroups]]:
     for backend in backends:
         try:
-            yield backend, READERS[backend](content)
+            yield backend, device_backends[backend].fused_groups(content)
         except Unsupported as reason:
             print(f"{backend} without {name}: {reason}", file=sys.stderr)
 
@@ -127,11 +120,25 @@ def every_activation() -> Any:
     return SideBySide().eval()
 
 
-def rules_of(backend: str, counts: list[Count], folded: Count, names: tuple[str, ...]) -> FusionRules:
-    return FusionRules(backend, importlib.metadata.version(backend), names, usual([folded]), usual(counts))
+def rules_of(backend: str, counts: list[ChainCount], folded: ChainCount, names: tuple[str, ...]) -> FusionRules:
+    device = device_backends[backend]
+    version = device.versions()[device.packages[0]]
+    return FusionRules(backend, version, names, usual([folded]), usual(counts))
 
 
-def chain_rows(backend: str, counts: list[Count], rules: FusionRules) -> Iterator[dict[str, Any]]:
+def fusing_backends() -> tuple[str, ...]:
+    """Those that bring rules and are installed here."""
+    named = device_backends.values()
+    return tuple(device.name for device in named if device.fusion_rules is not None and device.missing() is None)
+
+
+def rules_path(backend: str, folder: Path | None) -> Path:
+    own = device_backends[backend].fusion_rules
+    assert own is not None, "only backends with rules are read"
+    return own if folder is None else folder / own.name
+
+
+def chain_rows(backend: str, counts: list[ChainCount], rules: FusionRules) -> Iterator[dict[str, Any]]:
     for count in counts:
         yield {
             "backend": backend,
@@ -144,14 +151,14 @@ def chain_rows(backend: str, counts: list[Count], rules: FusionRules) -> Iterato
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rules", type=Path, default=FOLDER, help="the folder to write the rules to")
+    parser.add_argument("--rules", type=Path, help="a folder to write the rules to, instead of each backend's own file")
     parser.add_argument("--only", help="names with commas between them")
     options = parser.parse_args()
     names = tuple(options.only.split(",")) if options.only else NAMES
     for name in names:
         if name not in NAMES:
             raise UsageError(unknown("model", name, NAMES))
-    backends = tuple(backend for backend in READERS if device_backends[backend].missing() is None)
+    backends = fusing_backends()
     read: list[Read] = []
     for name in names:
         print(f"{len(read) + 1}/{len(names)} {name}", file=sys.stderr)
@@ -163,7 +170,7 @@ def main() -> int:
         taken = [each for each in read if backend in each.groups]
         counts = added(count for each in taken for count in count_chains(each.exported, each.groups[backend]))
         rules = rules_of(backend, counts, folded, tuple(each.name for each in taken))
-        write_rules(rules, options.rules)
+        write_rules(rules, rules_path(backend, options.rules))
         rows += chain_rows(backend, counts, rules)
         for each in taken:
             agreements[each.name][backend] = agreement(each.exported, each.groups[backend], rules)

@@ -38,7 +38,7 @@ from medn.bundle.bundle import read_bundle
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel, load_captured
 from medn.core.errors import UsageError
-from medn.fusion.rules_file import rules_for
+from medn.fusion.rules import rules_for
 from medn.model.composition import CONVERTED, HOT, Composition
 from medn.model.fit_composition import BOUNDS, FEWEST_NETWORKS, Coefficient, fit_composition, leave_one_network_out
 from medn.model.measured_models import Measured

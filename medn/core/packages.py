@@ -16,14 +16,17 @@ def is_installed(package: str) -> bool:
         return False
 
 
-def missing(what: str, packages: Iterable[str], extra: str = "train") -> str | None:
+def missing(what: str, packages: Iterable[str], extra: str = "train", requirement: str = "") -> str | None:
     """What to install before something can be done, in one sentence; None if everything is there.
+
+    What medn has no extra for is installed by a `requirement`, as pip takes it.
 
     >>> missing("a report", ["numpy", "no_such_package"])
     "a report needs no_such_package: pip install 'medn[train]'"
     """
     absent = [package for package in packages if not is_installed(package)]
-    return f"{what} needs {' and '.join(absent)}: {install(extra)}" if absent else None
+    remedy = f"pip install '{requirement}'" if requirement else install(extra)
+    return f"{what} needs {' and '.join(absent)}: {remedy}" if absent else None
 
 
 def need(what: str, *packages: str, extra: str = "train") -> None:

@@ -6,7 +6,9 @@ import importlib.metadata
 import importlib.util
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -19,6 +21,13 @@ from medn.devices.energy import EnergyMeter, cpu_energy_meter
 
 if TYPE_CHECKING:
     from medn.devices.workload import Workload
+
+
+NodeGroups = Sequence[Sequence[str]]
+"""Names of the nodes of an ONNX model that run as one, as a backend's own graph tells them."""
+
+FUSION_RULES = Path(__file__).parent / "fusion_rules"
+"""Where the rules of medn's own backends lie."""
 
 
 class Unsupported(Exception):
@@ -78,6 +87,10 @@ class Backend(ABC):
     """The libraries that decide the latency; their import names are their names on the package index too."""
     extra: ClassVar[str] = "train"
     """The extra of medn that installs them."""
+    requirement: ClassVar[str] = ""
+    """What pip installs them by instead, where medn has no extra for them."""
+    fusion_rules: ClassVar[Path | None] = None
+    """The file that says which layers it runs as one (docs/fusion.md); None where it runs every layer by itself."""
     dtypes: ClassVar[tuple[str, ...]] = ("fp32",)
     is_reference: ClassVar[bool] = False
     """True for torch itself: its outputs are the ones that the others are compared with."""
@@ -91,7 +104,7 @@ class Backend(ABC):
 
         Called while listing devices, so it imports nothing heavy.
         """
-        return missing(self.name, self.packages, self.extra)
+        return missing(self.name, self.packages, self.extra, self.requirement)
 
     def versions(self) -> dict[str, str]:
         """The libraries that decide the latency, with their versions, read without importing them."""
@@ -115,6 +128,10 @@ class Backend(ABC):
     @abstractmethod
     def load(self, workload: Workload) -> Runner:
         """What `prepare` does once the condition is known to be possible."""
+
+    def fused_groups(self, model: bytes) -> NodeGroups:
+        """The nodes of an ONNX model in groups that run as one; `Unsupported` where the backend does not tell."""
+        raise Unsupported(f"{self.name} does not tell which nodes it runs as one")
 
     def timer(self) -> Timer:
         return HostTimer()

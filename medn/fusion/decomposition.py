@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from medn.capture.captured_model import CapturedModel
 from medn.core.values import Layer
 from medn.fusion.chains import Chain, outside_sources, signature, sole_readers
-from medn.fusion.merging import Group, merge
+from medn.fusion.merge import Group, merge
 from medn.layer_generators.kind import layer_kinds
 
 FUNCTIONS: dict[Chain, str] = {

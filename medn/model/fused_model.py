@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
-from medn.fusion.applying import fuse
-from medn.fusion.rules_file import rules_for
+from medn.fusion.fuse import fuse
+from medn.fusion.rules import rules_for
 from medn.layer_generators.fused import ENDINGS, FUSED_KINDS
 from medn.layer_generators.kind import layer_kinds
 

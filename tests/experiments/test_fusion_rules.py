@@ -11,24 +11,22 @@ import torch
 
 from experiments import fusion_rules
 from medn.core.errors import UsageError
-from medn.fusion import rules_file as rulebook
-from medn.fusion.rules_file import Count, FusionRules, rules_for, usual, write_rules
+from medn.fusion.rules import ChainCount, FusionRules, read_rules, usual, write_rules
 
-CONV_RELU = Count(("conv2d", "activation relu"), 3, 1)
+CONV_RELU = ChainCount(("conv2d", "activation relu"), 3, 1)
 
 
 def test_a_rule_is_fused_more_often_than_not_and_so_are_its_beginnings() -> None:
-    seldom = Count(("linear", "activation relu"), 2, 2)
-    after_seldom = Count((*seldom.chain, "softmax"), 5, 0)
-    longer = Count((*CONV_RELU.chain, "softmax"), 1, 0)
+    seldom = ChainCount(("linear", "activation relu"), 2, 2)
+    after_seldom = ChainCount((*seldom.chain, "softmax"), 5, 0)
+    longer = ChainCount((*CONV_RELU.chain, "softmax"), 1, 0)
     assert usual([longer, after_seldom, seldom, CONV_RELU]) == (CONV_RELU, longer)
 
 
-def test_rules_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_are_read_as_they_were_written(tmp_path: Path) -> None:
     rules = FusionRules("only-here", "1.2", ("resnet18",), (), (CONV_RELU,))
-    write_rules(rules, tmp_path)
-    monkeypatch.setattr(rulebook, "FOLDER", tmp_path)
-    assert rules_for("only-here") == rules
+    write_rules(rules, tmp_path / "rules.json")
+    assert read_rules("only-here", tmp_path / "rules.json") == rules
 
 
 def test_the_script_names_the_models_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +44,7 @@ def test_the_script_writes_rules_and_prints_the_counts(
 
     monkeypatch.setattr(sys, "argv", ["fusion_rules", "--only", "resnet18", "--rules", str(tmp_path)])
     monkeypatch.setattr(fusion_rules, "random_model", small_model)
-    monkeypatch.setattr(fusion_rules, "READERS", {"onnxruntime": fusion_rules.READERS["onnxruntime"]})
+    monkeypatch.setattr(fusion_rules, "fusing_backends", lambda: ("onnxruntime",))
     assert fusion_rules.main() == 0
     printed = capsys.readouterr().out
     assert "| onnxruntime | conv2d + activation relu | 1 | 0 | yes |" in printed

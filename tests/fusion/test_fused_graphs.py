@@ -8,17 +8,17 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from experiments.fusion_rules import READERS, Read, read_model, read_module
-from medn.devices.backend import backends
+from experiments.fusion_rules import Read, fusing_backends, read_model, read_module
+from medn.devices.backend import NodeGroups, backends
 from medn.devices.onnx_export import export_onnx
-from medn.fusion.applying import fuse, fused_members
-from medn.fusion.counting import Groups, agreement, count_chains, count_folded
-from medn.fusion.rules_file import Count, rules_for
+from medn.fusion.chain_counts import agreement, count_chains, count_folded
+from medn.fusion.fuse import fuse, fused_members
+from medn.fusion.rules import ChainCount, rules_for
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 
 
-@pytest.fixture(params=list(READERS))
+@pytest.fixture(params=[device.name for device in backends.values() if device.fusion_rules is not None])
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if missing := backends[name].missing():
@@ -27,8 +27,8 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def read_fused(backend: str) -> Callable[[bytes], Groups]:
-    return READERS[backend]
+def read_fused(backend: str) -> Callable[[bytes], NodeGroups]:
+    return backends[backend].fused_groups
 
 
 class Block(torch.nn.Module):
@@ -49,7 +49,7 @@ IMAGE = torch.zeros(1, 16, 8, 8)
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino"], indirect=True)
-def test_a_convolution_runs_with_the_sum_and_the_activation_after_it(read_fused: Callable[[bytes], Groups]) -> None:
+def test_a_convolution_runs_with_the_sum_and_the_activation_after_it(read_fused: Callable[[bytes], NodeGroups]) -> None:
     groups = read_fused(export_onnx(Block().eval(), (IMAGE,), None, ""))
     assert [list(group) for group in groups if "Conv" in "".join(group)] == [
         ["/first/Conv", "/act/Relu"],
@@ -58,14 +58,14 @@ def test_a_convolution_runs_with_the_sum_and_the_activation_after_it(read_fused:
     ]
 
 
-def test_every_node_is_in_one_group(read_fused: Callable[[bytes], Groups]) -> None:
+def test_every_node_is_in_one_group(read_fused: Callable[[bytes], NodeGroups]) -> None:
     groups = read_fused(export_onnx(Block().eval(), (IMAGE,), None, ""))
     products = ["/first/Conv", "/second/Conv", "/third/Conv", "/head/Gemm"]
     others = ["/act/Relu", "/act_1/Relu", "/act_2/Relu", "/Add", "/ReduceMean"]
     assert sorted(name for group in groups for name in group) == sorted(products + others)
 
 
-def test_nodes_that_a_product_of_rows_absorbs_are_found(read_fused: Callable[[bytes], Groups]) -> None:
+def test_nodes_that_a_product_of_rows_absorbs_are_found(read_fused: Callable[[bytes], NodeGroups]) -> None:
     net = torch.nn.Sequential(torch.nn.LayerNorm(16), torch.nn.Linear(16, 16), torch.nn.Softmax(-1)).eval()
     groups = read_fused(export_onnx(net, (torch.zeros(1, 4, 16),), None, ""))
     assert [set(group) for group in groups] == [
@@ -77,7 +77,7 @@ def test_nodes_that_a_product_of_rows_absorbs_are_found(read_fused: Callable[[by
 
 @pytest.fixture(scope="module")
 def resnet18() -> Read:
-    return read_model("resnet18", tuple(name for name in READERS if backends[name].missing() is None))
+    return read_model("resnet18", fusing_backends())
 
 
 @needs_timm
@@ -118,12 +118,12 @@ BLOCK_GROUPS = [
 def test_chains_are_counted_with_their_beginnings_and_with_what_is_left_apart() -> None:
     read = read_module("block", Block().eval(), (IMAGE,), ())
     assert sorted(count_chains(read.exported, BLOCK_GROUPS)) == [
-        Count(("adaptive_avg_pool2d", "linear"), 0, 1),
-        Count(("conv2d", "activation relu"), 2, 0),
-        Count(("conv2d", "activation relu", "conv2d"), 0, 1),
-        Count(("conv2d", "elementwise add none"), 1, 0),
-        Count(("conv2d", "elementwise add none", "activation relu"), 1, 0),
-        Count(("conv2d", "elementwise add none", "activation relu", "adaptive_avg_pool2d"), 0, 1),
+        ChainCount(("adaptive_avg_pool2d", "linear"), 0, 1),
+        ChainCount(("conv2d", "activation relu"), 2, 0),
+        ChainCount(("conv2d", "activation relu", "conv2d"), 0, 1),
+        ChainCount(("conv2d", "elementwise add none"), 1, 0),
+        ChainCount(("conv2d", "elementwise add none", "activation relu"), 1, 0),
+        ChainCount(("conv2d", "elementwise add none", "activation relu", "adaptive_avg_pool2d"), 0, 1),
     ]
 
 

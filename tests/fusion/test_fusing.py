@@ -11,16 +11,16 @@ import torch
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel, load_captured
 from medn.devices.onnx_export import export_onnx
-from medn.fusion.applying import fuse
-from medn.fusion.rules_file import Count, FusionRules, rules_for
+from medn.fusion.fuse import fuse
+from medn.fusion.rules import ChainCount, FusionRules, rules_for
 
 IMAGE = torch.zeros(1, 8, 16, 16)
 RELU, ADD, CONV = "activation relu", "elementwise add none", "conv2d"
 
 
 def rules(*chains: tuple[str, ...]) -> FusionRules:
-    counts = tuple(Count(chain, 1, 0) for chain in chains)
-    return FusionRules("made up", "1", (), (Count((CONV, "batch_norm2d"), 1, 0),), counts)
+    counts = tuple(ChainCount(chain, 1, 0) for chain in chains)
+    return FusionRules("made up", "1", (), (ChainCount((CONV, "batch_norm2d"), 1, 0),), counts)
 
 
 RESIDUAL_RULES = rules((CONV, RELU), (CONV, ADD), (CONV, ADD, RELU), (ADD, "layer_norm"), ("linear", "activation gelu"))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.text import last_line
-from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsupported, backends
 from medn.devices.native_output import captured_prints
 from medn.devices.workload import Workload
 
@@ -53,6 +53,7 @@ class Mnn(Backend):
     description = "MNN on the CPU"
     packages = ("MNN", "onnx", "torch")
     extra = "mnn"
+    fusion_rules = FUSION_RULES / "mnn.json"
 
     def load(self, workload: Workload) -> Runner:
         content = workload.onnx_file()
@@ -68,6 +69,11 @@ class Mnn(Backend):
             if module is None:
                 raise Unsupported(f"mnn does not load it: {last_line(printed())}")
         return MnnRunner(module, workload.inputs, list(outputs.values()))
+
+    def fused_groups(self, model: bytes) -> NodeGroups:
+        from medn.devices.mnn_groups import read_fused
+
+        return read_fused(model)
 
 
 def _variable(tensor: torch.Tensor) -> Any:

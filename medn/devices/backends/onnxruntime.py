@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.text import first_line
-from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsupported, backends
 from medn.devices.measuring import run_for_profile
 from medn.devices.workload import Workload
 
@@ -68,10 +68,16 @@ class OnnxRuntime(Backend):
     name = "onnxruntime"
     description = "ONNX Runtime on the CPU"
     packages = ("onnxruntime", "torch")
+    fusion_rules = FUSION_RULES / "onnxruntime.json"
 
     def load(self, workload: Workload) -> Runner:
         inputs = [tensor.numpy() for tensor in workload.inputs]
         return OnnxRuntimeRunner(partial(_open, workload.onnx_file(), workload.condition.threads), inputs)
+
+    def fused_groups(self, model: bytes) -> NodeGroups:
+        from medn.devices.onnxruntime_groups import read_fused
+
+        return read_fused(model)
 
 
 def _open(content: bytes, threads: int, profile: Path | None) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.text import last_line
-from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsupported, backends
 from medn.devices.measuring import run_for_profile
 from medn.devices.quantize import Parts, quantized, quantizer, to_bytes, to_parts
 from medn.devices.workload import Workload
@@ -82,10 +82,16 @@ class OpenVino(Backend):
     packages = ("openvino", "torch")
     extra = "openvino"
     dtypes = ("fp32", "int8")
+    fusion_rules = FUSION_RULES / "openvino.json"
 
     def load(self, workload: Workload) -> Runner:
         inputs = [tensor.numpy() for tensor in workload.inputs]
         return OpenVinoRunner(partial(compiled_model, _parts(workload, inputs), workload.condition.threads), inputs)
+
+    def fused_groups(self, model: bytes) -> NodeGroups:
+        from medn.devices.openvino_groups import read_fused
+
+        return read_fused(model)
 
 
 def _parts(workload: Workload, inputs: list[NDArray[Any]]) -> Parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from medn.fusion.onnx_nodes import DataNodes
+from medn.devices.onnx_nodes import DataNodes
 
 LAYOUT_TYPES = ("Const", "Input", "Output", "Reorder", "Reshape", "Transpose")
 """Operators that do none of the model's work."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from medn.fusion.onnx_nodes import DataNodes
+from medn.devices.onnx_nodes import DataNodes
 
 LAYOUT_OPERATORS = ("ReorderInput", "ReorderOutput", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")
 """They change how a tensor lies or is called; no work is fused into them."""

@@ -8,8 +8,8 @@ from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.values import Layer, Scalar
 from medn.fusion.chains import LIGHT_KINDS, Chain, signature, sole_readers
 from medn.fusion.decomposition import put_together
-from medn.fusion.merging import Group, merge
-from medn.fusion.rules_file import FusionRules
+from medn.fusion.merge import Group, merge
+from medn.fusion.rules import FusionRules
 from medn.layer_generators.fused import FUSED_KINDS
 from medn.layer_generators.kind import layer_kinds
 

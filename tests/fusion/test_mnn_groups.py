@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from medn.devices.backend import Unsupported
+from medn.devices.backend import NodeGroups, Unsupported
+from medn.devices.mnn_groups import read_fused
 from medn.devices.onnx_export import export_onnx
-from medn.fusion.counting import Groups
-from medn.fusion.mnn_graph import read_fused
-from medn.fusion.rules_file import rules_for
+from medn.fusion.rules import rules_for
 
 pytest.importorskip("MNN")
 
@@ -17,7 +16,7 @@ IMAGE = torch.zeros(1, 8, 6, 6)
 ROWS = torch.zeros(1, 4, 16)
 
 
-def groups(module: torch.nn.Module, example: torch.Tensor = IMAGE) -> Groups:
+def groups(module: torch.nn.Module, example: torch.Tensor = IMAGE) -> NodeGroups:
     return read_fused(export_onnx(module.eval(), (example,), None, ""))
 
 

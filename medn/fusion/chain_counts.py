@@ -7,15 +7,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
 
 from medn.capture.captured_model import CapturedModel
-from medn.fusion.applying import fused_members
+from medn.devices.backend import NodeGroups
 from medn.fusion.chains import Chain, signature, sole_readers
-from medn.fusion.rules_file import Count, FusionRules
-
-Groups = Sequence[Sequence[str]]
-"""Names of the nodes that run as one, as a backend's own graph tells them."""
+from medn.fusion.fuse import fused_members
+from medn.fusion.rules import ChainCount, FusionRules
 
 
-def count_chains(model: CapturedModel, groups: Groups) -> list[Count]:
+def count_chains(model: CapturedModel, groups: NodeGroups) -> list[ChainCount]:
     """How often each chain of known kinds was run as one, and how often its last layer was left apart.
 
     `model` is the captured file whose nodes the groups name, with spelled-out functions put together.
@@ -35,25 +33,25 @@ def count_chains(model: CapturedModel, groups: Groups) -> list[Count]:
         # A sum that another of its operands has absorbed says nothing about this one.
         if group_of[after] not in [group_of[source] for source in model.layers[after].inputs if source >= 0]:
             apart[(*chain, signature(model.layers[after]))] += 1
-    return [Count(chain, fused[chain], apart[chain]) for chain in {*fused, *apart}]
+    return [ChainCount(chain, fused[chain], apart[chain]) for chain in {*fused, *apart}]
 
 
-def count_folded(before: CapturedModel, exported: CapturedModel, chain: Chain) -> Count:
+def count_folded(before: CapturedModel, exported: CapturedModel, chain: Chain) -> ChainCount:
     """How often a pair of layers of a torch module is one node of the file that it was exported to."""
     total, left = (_pairs(model, chain) for model in (before, exported))
-    return Count(chain, total - left, left)
+    return ChainCount(chain, total - left, left)
 
 
-def added(counts: Iterable[Count]) -> list[Count]:
+def added(counts: Iterable[ChainCount]) -> list[ChainCount]:
     """One count per chain."""
     fused, apart = Counter[Chain](), Counter[Chain]()
     for count in counts:
         fused[count.chain] += count.fused
         apart[count.chain] += count.apart
-    return [Count(chain, fused[chain], apart[chain]) for chain in sorted({*fused, *apart})]
+    return [ChainCount(chain, fused[chain], apart[chain]) for chain in sorted({*fused, *apart})]
 
 
-def agreement(model: CapturedModel, groups: Groups, rules: FusionRules) -> float:
+def agreement(model: CapturedModel, groups: NodeGroups, rules: FusionRules) -> float:
     """The share of the layers of known kinds that the rules put into the same group as the backend does."""
     group_of = _group_numbers(model, groups)
     told = {index for index, layer in enumerate(model.layers) if layer.layer and group_of[index] is not None}
@@ -62,7 +60,7 @@ def agreement(model: CapturedModel, groups: Groups, rules: FusionRules) -> float
     return sum(shown[index] == made[index] for index in told) / max(len(told), 1)
 
 
-def _group_numbers(model: CapturedModel, groups: Groups) -> list[int | None]:
+def _group_numbers(model: CapturedModel, groups: NodeGroups) -> list[int | None]:
     """The group of each layer; None where the backend's graph does not tell it."""
     numbers = {name: number for number, group in enumerate(groups) for name in group}
     return [numbers.get(layer.name) for layer in model.layers]

@@ -10,7 +10,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from medn.fusion.onnx_nodes import DataNodes
+from medn.devices.onnx_nodes import DataNodes
 
 NAME = re.compile(r"(.+?)(__matmul_converted|__group__\d+)?")
 """An operator is called as the tensor that its node makes, with more behind it where a product became a convolution
