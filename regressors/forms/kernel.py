@@ -1,4 +1,4 @@
-"""A sum of bells around chosen measured points, as support vector regression leaves it."""
+"""A sum of kernels around measured points, as support vector regression and Gaussian processes leave it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from numpy.typing import NDArray
 
 from medn.core.checking import check_array, check_numbers
 from medn.core.table import Array
+from medn.core.text import shown
 from medn.regressors.distances import Points
-from medn.regressors.encoding import Encoding
+from medn.regressors.encoding import SMALLEST, Encoding
 from medn.regressors.form import Form, Parts, register_form
+
+GAUSSIAN, MATERN = "gaussian", "matern52"
+SHAPES = (GAUSSIAN, MATERN)
+
+
+def matern(squared: Array) -> tuple[Array, Array]:
+    """The Matern 5/2 kernel of squared distances, and its derivative by them.
+
+    >>> [part.tolist() for part in matern(np.zeros(1))]
+    [[1.0], [-0.8333333333333334]]
+    """
+    distance = np.sqrt(5.0 * squared)
+    decay = np.exp(-distance)
+    return (1.0 + distance * (1.0 + distance / 3.0)) * decay, (-5.0 / 6.0) * (1.0 + distance) * decay
 
 
 @register_form
@@ -19,20 +34,34 @@ class Kernel(Form):
     form = "kernel"
 
     def __init__(
-        self, encoding: Encoding, points: NDArray[np.float32], weights: Array, constant: float, gamma: float
+        self,
+        encoding: Encoding,
+        points: NDArray[np.float32],
+        weights: Array,
+        constant: float,
+        gamma: float,
+        scale: Array | None = None,
+        shape: str = GAUSSIAN,
     ) -> None:
         self.encoding = encoding
         self.points = Points(points)
         self.weights = weights
         self.constant = constant
         self.gamma = gamma
+        self.scale = scale
+        """What each encoded column is multiplied by; the points are saved multiplied. None for 1 everywhere."""
+        self.shape = shape
 
     def log_value(self, inputs: Array) -> Array:
-        return self.points.map(self.encoding.transform(inputs), self._sum)
+        encoded = self.encoding.transform(inputs)
+        if self.scale is not None:
+            encoded *= self.scale
+        return self.points.map(encoded, self._sum)
 
     def _sum(self, squared: Array) -> Array:
-        squared *= -self.gamma
-        return np.asarray(np.exp(squared, out=squared) @ self.weights + self.constant)
+        squared *= self.gamma
+        kernel = np.exp(-squared) if self.shape == GAUSSIAN else matern(squared)[0]
+        return np.asarray(kernel @ self.weights + self.constant)
 
     def check(self, width: int) -> None:
         self.encoding.check(width)
@@ -41,13 +70,21 @@ class Kernel(Form):
         check_array("the weights of a kernel", self.weights, (count,))
         check_numbers("the constant of a kernel", [self.constant])
         check_numbers("the gamma of a kernel", [self.gamma], 0.0)
+        if self.scale is not None:
+            check_array("the scale of a kernel", self.scale, (self.encoding.width,), "f", 0.0, 1 / SMALLEST)
+        if self.shape not in SHAPES:
+            raise ValueError(f"the shape of a kernel must be one of {', '.join(SHAPES)} (got {shown(self.shape)})")
 
     def parts(self) -> Parts:
-        facts = {"constant": self.constant, "gamma": self.gamma, **self.encoding.facts}
-        return Parts(self.form, facts, {"points": self.points.saved, "weights": self.weights, **self.encoding.arrays})
+        facts = {"constant": self.constant, "gamma": self.gamma, "shape": self.shape, **self.encoding.facts}
+        arrays = {**self.encoding.arrays, "points": self.points.saved, "weights": self.weights}
+        if self.scale is not None:
+            arrays["scale"] = self.scale
+        return Parts(self.form, facts, arrays)
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Kernel:
         arrays, facts = parts.arrays, parts.facts
         encoding = Encoding.restore(facts, arrays)
-        return cls(encoding, arrays["points"], arrays["weights"], facts["constant"], facts["gamma"])
+        scale, shape = arrays.get("scale"), facts.get("shape", GAUSSIAN)
+        return cls(encoding, arrays["points"], arrays["weights"], facts["constant"], facts["gamma"], scale, shape)

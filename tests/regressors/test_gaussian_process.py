@@ -1,0 +1,96 @@
+"""The Gaussian process: its likelihood, what it learns on, and what it ships."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from medn.core.metrics import score
+from medn.core.table import Schema, Table
+from medn.regressors.families.gaussian_process import GaussianProcess, Likelihood
+from medn.regressors.families.roofline import fit_plain_roofline
+from medn.regressors.fitted import Learned
+from medn.regressors.form import restore
+from medn.regressors.forms.kernel import Kernel
+from medn.regressors.forms.weighted_sum import WeightedSum
+from medn.regressors.regressor import Effort, Fitted, regressors
+
+
+def fitted(table: Table, seconds: float = 30.0) -> Fitted:
+    return GaussianProcess().fit(table, table, GaussianProcess.defaults, Effort(seconds))
+
+
+def error(result: Fitted, table: Table) -> float:
+    return score(result.predict(table.inputs), table.target).mape
+
+
+def test_the_gradient_of_the_likelihood_is_that_of_its_values() -> None:
+    random = np.random.default_rng(0)
+    likelihood = Likelihood(random.normal(size=(12, 3)), random.normal(size=12), spread=0.7)
+    vector = random.normal(0, 0.3, 5)
+    step = 1e-6
+    numeric = [
+        (likelihood.loss(vector + shift)[0] - likelihood.loss(vector - shift)[0]) / (2 * step)
+        for shift in step * np.eye(5)
+    ]
+    assert likelihood.loss(vector)[1] == pytest.approx(numeric, rel=1e-4, abs=1e-6)
+
+
+def test_from_few_rows_it_errs_less_than_the_roofline_it_stands_on(
+    latency_table: Callable[..., Table], held_out: Table
+) -> None:
+    few = latency_table(60, seed=5)
+    plain = Learned.from_form(fit_plain_roofline(few, Effort(30.0)))
+    assert error(fitted(few), held_out) < error(plain, held_out)
+
+
+def test_a_table_that_does_not_tell_the_work_is_learned_without_a_roofline(train: Table, held_out: Table) -> None:
+    names = ("in_channels", "out_channels", "in_h", "kernel_size", "batch_size", "utilization")
+    columns = [train.schema.index(name) for name in names]
+
+    def without_work(table: Table) -> Table:
+        return replace(table, schema=Schema(names), inputs=table.inputs[:, columns])
+
+    result = fitted(without_work(train))
+    assert isinstance(result.export(), Kernel)
+    assert error(result, without_work(held_out)) < 0.3
+
+
+def test_rows_measured_twice_do_not_make_it_fail(train: Table) -> None:
+    twice = train.take(np.repeat(np.arange(30), 2))
+    assert np.isfinite(fitted(twice).predict(twice.inputs)).all()
+
+
+def test_a_single_row_can_be_learned(train: Table) -> None:
+    one = train.take(np.arange(1))
+    assert np.isfinite(fitted(one).predict(train.inputs)).all()
+
+
+def test_without_time_it_predicts_from_the_typical_length_scales(train: Table, held_out: Table) -> None:
+    assert error(fitted(train, seconds=0.0), held_out) < 0.5
+
+
+def test_many_rows_ship_as_few_points(latency_table: Callable[..., Table]) -> None:
+    form = fitted(latency_table(2100, seed=6)).export()
+    assert isinstance(form, WeightedSum)
+    kernel = form.forms[-1]
+    assert isinstance(kernel, Kernel)
+    assert len(kernel.weights) == GaussianProcess.largest
+
+
+def test_a_kernel_without_shape_and_scale_is_the_bell_it_was_before_there_were_others(train: Table) -> None:
+    kernel = regressors["svr"].fit(train, train, regressors["svr"].defaults, Effort(30.0)).export()
+    parts = kernel.parts()
+    old = replace(parts, facts={name: fact for name, fact in parts.facts.items() if name != "shape"})
+    assert np.array_equal(restore(old).predict(train.inputs), kernel.predict(train.inputs))
+
+
+@pytest.mark.parametrize("shape", ["", "cubic", 3, None])
+def test_a_kernel_of_a_strange_shape_is_refused(train: Table, shape: object) -> None:
+    kernel = fitted(train.take(np.arange(20))).export().parts().inner[-1]
+    strange = replace(kernel, facts={**kernel.facts, "shape": shape})
+    with pytest.raises(ValueError, match="shape of a kernel"):
+        restore(strange, len(train.schema.names))
