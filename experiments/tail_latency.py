@@ -22,9 +22,9 @@ import medn
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.choosing.evaluation import evaluate_run
+from medn.core.conditions import CONDITIONS
 from medn.core.errors import NothingMeasured
 from medn.core.metrics import relative_errors
-from medn.core.values import CONDITION_COLUMNS
 from medn.layer_generators.kind import layer_kinds
 from medn.predictor.predictor import Predictor
 from medn.runs.tables import read_source
@@ -73,7 +73,7 @@ def _layer_key(kind: str, row: Row) -> str:
 def _judged(predictor: Predictor, kind: str, rows: Sequence[Row], tail: str) -> Row | None:
     """The error of a tail over some rows; None where nothing is predicted or measured of it."""
     known = [row for row in rows if row[tail] is not None]
-    names = [*(each.name for each in layer_kinds[kind].parameters), *CONDITION_COLUMNS]
+    names = [*(each.name for each in layer_kinds[kind].parameters), *CONDITIONS]
     predicted = predictor.predict({name: [row[name] for row in known] for name in names}, kind) if known else None
     tail_s = predicted and getattr(predicted, tail)
     if predicted is None or tail_s is None:

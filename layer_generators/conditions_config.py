@@ -2,44 +2,90 @@
 
 from __future__ import annotations
 
-from pydantic import Field, ValidationInfo, field_validator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from medn.core.config import Section, raise_mistakes
+from medn.core.conditions import ALWAYS_SAID, CONDITIONS, with_dtypes
+from medn.core.config import Mistake
 from medn.core.domains import Domain, Fixed, parse_domain, wrong_parts
-from medn.core.values import CONDITION_COLUMNS
-from medn.layer_generators.condition import CONDITIONS
-from medn.layer_generators.schema import Schema, domain_schema, value_schema
+from medn.core.errors import did_you_mean
+from medn.core.parameters import Parameter
+from medn.core.text import shown
+from medn.core.values import Scalar
+from medn.layer_generators.schema import DOMAIN_FORMS, Schema, domain_schema, value_schema
+
+PER_LAYER = Parameter("per_layer", "how many are drawn for each layer; all where left out", int, low=1)
 
 
-def condition_mistake(name: str, value: object) -> str | None:
-    """What is wrong with the value of a condition, without its name; None if nothing is."""
-    return CONDITIONS[name].mistake(value)
+def _first_domains() -> dict[str, Domain]:
+    """The first conditions are drawn even where a config does not name them, so that old configs keep their plans."""
+    return {name: Fixed(default) for name in ALWAYS_SAID if (default := CONDITIONS[name].default) is not None}
 
 
-class Conditions(Section):
+@dataclass(frozen=True)
+class Conditions:
     """The circumstances layers are measured under, a domain each."""
 
-    batch_size: Domain = Fixed(1)
-    utilization: Domain = Fixed(0.0)
-    cache: Domain = Fixed("hot")
-    dtype: Domain = Fixed("fp32")
-    threads: Domain = Fixed(1)
-    per_layer: int | None = Field(
-        default=None, ge=1, description="how many are drawn for each layer; all where left out"
-    )
-
-    @field_validator(*CONDITION_COLUMNS, mode="plain")
-    @classmethod
-    def _read_domain(cls, written: object, info: ValidationInfo) -> Domain:
-        domain, name = parse_domain(written), str(info.field_name)
-        raise_mistakes(wrong_parts(domain, lambda value: condition_mistake(name, value)))
-        return domain
-
-    @property
-    def domains(self) -> dict[str, Domain]:
-        return {name: getattr(self, name) for name in CONDITION_COLUMNS}
+    domains: Mapping[str, Domain] = field(default_factory=_first_domains)
+    per_layer: int | None = None
 
 
-def conditions_schema() -> dict[str, Schema]:
-    """The JSON Schema of every condition."""
-    return {name: domain_schema(value_schema(known), known.about) for name, known in CONDITIONS.items()}
+def read_conditions(written: Mapping[object, object], dtypes: Iterable[str]) -> tuple[Conditions, list[Mistake]]:
+    """What a config says of the conditions, and what is wrong with it; `dtypes` are those that the config states."""
+    table = with_dtypes(dtypes)
+    known = (*table, PER_LAYER.name)
+    domains, mistakes = _first_domains(), list[Mistake]()
+    for name, said in written.items():
+        if not isinstance(name, str) or name not in known:
+            near = did_you_mean(str(name), known)
+            mistakes.append(((str(name),), f"unknown key.{near} Known: {', '.join(known)}"))
+        elif name in table:
+            domains[name], wrong = read_domain(said, table[name].mistake)
+            mistakes += [((name, *path), sentence) for path, sentence in wrong]
+    per_layer = written.get(PER_LAYER.name)
+    if isinstance(per_layer, int) and not PER_LAYER.mistake(per_layer):
+        return Conditions(domains, per_layer), mistakes
+    wrong_count = None if per_layer is None else PER_LAYER.mistake(per_layer)
+    return Conditions(domains), mistakes + ([((PER_LAYER.name,), wrong_count)] if wrong_count else [])
+
+
+def read_own(written: Mapping[object, object], taken: Collection[str]) -> tuple[dict[str, Domain], list[Mistake]]:
+    """A user's own conditions, each a value or a domain, and what is wrong with them; names in `taken` are refused."""
+    domains: dict[str, Domain] = {}
+    mistakes: list[Mistake] = []
+    for name, said in written.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            mistakes.append(((str(name),), f"a column is named with letters, digits and '_' (got {name!r})"))
+        elif name in taken:
+            mistakes.append(((name,), "this name has a meaning already; choose another"))
+        else:
+            domains[name], wrong = read_domain(said, lambda value: None)
+            types = {type(part) if isinstance(part, (str, bool)) else float for _, part in domains[name].parts()}
+            if not wrong and len(types) > 1:
+                wrong = [((), f"must be all numbers, all texts, or all true or false (got {shown(said)})")]
+            mistakes += [((name, *path), sentence) for path, sentence in wrong]
+    return domains, mistakes
+
+
+def read_domain(written: object, mistake: Callable[[Scalar], str | None]) -> tuple[Domain, list[Mistake]]:
+    """The domain that was written, and everything that is wrong with it."""
+    try:
+        domain = parse_domain(written)
+    except ValueError as error:
+        return Fixed(0), [((), str(error))]
+    return domain, wrong_parts(domain, mistake)
+
+
+def conditions_schema() -> Schema:
+    """The JSON Schema of the conditions."""
+    properties = {name: domain_schema(value_schema(known), known.about) for name, known in CONDITIONS.items()}
+    properties[PER_LAYER.name] = {"description": PER_LAYER.about, "anyOf": [value_schema(PER_LAYER), {"type": "null"}]}
+    return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+
+
+def own_schema() -> Schema:
+    """The JSON Schema of a user's own conditions, which may have any name."""
+    value = {"type": ["number", "string", "boolean"]}
+    forms = [{"$ref": f"#/$defs/{form}"} for form in DOMAIN_FORMS]
+    values = {"type": "array", "items": value, "minItems": 1}
+    return {"type": ["object", "null"], "additionalProperties": {"anyOf": [value, values, *forms]}}

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from medn.core.conditions import CONDITIONS
 from medn.core.dataset import OUTCOME_COLUMNS
 from medn.core.domains import Domain
 from medn.core.errors import ConfigError, UsageError
-from medn.core.values import CONDITION_COLUMNS, Scalar
+from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, LayerKind, Parameter, TensorSpec, Values
 from medn.layer_generators.work_expressions import Amount
 
@@ -31,8 +32,11 @@ LARGEST = 1e30
 
 TYPES: Mapping[str, type] = {"integer": int, "number": float, "flag": bool, "text": str}
 TYPE_NAMES = {type_: name for name, type_ in TYPES.items()}
-RESERVED = ("device", "kind", *CONDITION_COLUMNS, *OUTCOME_COLUMNS)
-"""Names that mean something of their own beside the parameters of a layer."""
+
+
+def reserved_names() -> set[str]:
+    """Names that mean something of their own beside the parameters of a layer."""
+    return {"device", "kind", *CONDITIONS, *OUTCOME_COLUMNS}
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class DeclaredKind(LayerKind):
             yield f"a name must be of small letters, digits and _, and start with a letter (got {self.name!r:.80})"
         names = [parameter.name for parameter in self.parameters]
         for name in names:
-            if name in RESERVED:
+            if name in reserved_names():
                 yield f"{name}: this name has a meaning of its own; give the column another one, or leave it out"
             elif not name.isprintable() or name.strip() != name or not 0 < len(name) <= LONGEST_COLUMN:
                 yield f"{name!r:.80}: a column's name must be of 1 to {LONGEST_COLUMN} printable letters"
@@ -66,7 +70,7 @@ class DeclaredKind(LayerKind):
                 yield f"{name!r:.80}: a column's name must not hold = or start with __"
         if not names or len(set(names)) < len(names):
             yield "it needs parameters, each with a name of its own"
-        for name in set(self.layer_columns) - {*names, *CONDITION_COLUMNS}:
+        for name in set(self.layer_columns) - {*names, *CONDITIONS}:
             yield f"{name!r:.80}: a layer is told by its parameters and conditions, and this is none"
         numbers = [parameter.name for parameter in self.parameters if parameter.type in (int, float)]
         for option, stated, written in (("work", "flops", self.work), ("bytes", "memory_bytes", self.traffic)):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from medn.core.data_sheet import NO_SHEET, Sheet
-from medn.core.values import ELEMENT_BYTES
+from medn.core.dtypes import ELEMENT_BYTES
 from medn.layer_generators.hardware import hardware_features
 from medn.layer_generators.kind import Column, LayerKind, Values, look_up
 
@@ -61,15 +61,20 @@ def analytic_features(
     return {name: np.broadcast_to(feature, np.shape(costs.flops)) for name, feature in features.items()}
 
 
-def analytic_columns(kind: LayerKind, columns: Mapping[str, Column], sheet: Sheet = NO_SHEET) -> dict[str, Column]:
+def analytic_columns(
+    kind: LayerKind,
+    columns: Mapping[str, Column],
+    sheet: Sheet = NO_SHEET,
+    element_bytes: Mapping[str, float] = ELEMENT_BYTES,
+) -> dict[str, Column]:
     """The analytic features of many layers, from columns (or single values) of their parameters and conditions.
 
     Numbers are counted in 64-bit floating point: exact for every layer there is, and never overflowing like integers.
     """
     needed = [*(parameter.name for parameter in kind.parameters), "batch_size"]
     values = {name: _numbers(columns[name]) for name in needed}
-    element_bytes = look_up(ELEMENT_BYTES, columns["dtype"])
-    return analytic_features(kind, SimpleNamespace(**values), values["batch_size"], element_bytes, sheet)
+    sizes = look_up(element_bytes, columns["dtype"])
+    return analytic_features(kind, SimpleNamespace(**values), values["batch_size"], sizes, sheet)
 
 
 def _numbers(column: Column) -> Column:

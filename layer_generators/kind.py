@@ -6,7 +6,6 @@ layers go through the same lines. torch is imported only inside `build`.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,17 +17,19 @@ import numpy as np
 
 from medn.core.domains import Domain
 from medn.core.errors import ConfigError, UsageError, did_you_mean
+from medn.core.parameters import Parameter as Parameter
+from medn.core.parameters import by_name as by_name
+from medn.core.parameters import choice as choice
+from medn.core.parameters import flag as flag
+from medn.core.parameters import integer as integer
+from medn.core.parameters import number as number
 from medn.core.registry import Registry
-from medn.core.text import shown
 from medn.core.values import Layer, Scalar, freeze
 from medn.layer_generators.onnx_node import OnnxTranslator
 from medn.layer_generators.operation import Operation, Recognised
 
 if TYPE_CHECKING:
     import torch
-
-LARGEST = 1e38
-"""What a number without limits of its own may be at most: inputs are rounded to float32, which ends a little above."""
 
 Column = Any
 """A plain number or a numpy array of them: formulas accept both."""
@@ -41,59 +42,7 @@ _NEVER = object()
 """What no parameter can be."""
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One typed value: what it says, its limits, and the default where it may be left out."""
-
-    name: str
-    about: str
-    type: type
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    """The texts that are allowed; any where there are none."""
-    default: Scalar | None = None
-    late: bool = False
-    """Added when layers of the kind had been measured already. Its default means what the kind meant before, and is
-    left unsaid in a layer, so that the layers of before are the same ones."""
-
-    def mistake(self, value: Any) -> str | None:
-        """What is wrong with a value, without the parameter's name; None if nothing is."""
-        if self.type is bool:
-            return None if isinstance(value, bool) else f"must be true or false (got {shown(value)})"
-        if self.type is str:
-            if isinstance(value, str) and (not self.choices or value in self.choices):
-                return None
-            if not self.choices:
-                return f"must be a text (got {shown(value)})"
-            near = did_you_mean(value, self.choices) if isinstance(value, str) else ""
-            return f"must be one of {', '.join(self.choices)} (got {shown(value)}).{near}"
-        if isinstance(value, bool) or not isinstance(value, (int, float) if self.type is float else int):
-            return f"must be a {'whole ' if self.type is int else ''}number (got {shown(value)})"
-        if isinstance(value, float) and not math.isfinite(value):
-            return f"must be a finite number (got {value})"
-        low = -LARGEST if self.low is None else self.low
-        high = LARGEST if self.high is None else self.high
-        if value < low:
-            return f"must be at least {low:.10g} (got {shown(value)})"
-        if value > high:
-            return f"must be at most {high:.10g} (got {shown(value)})"
-        return None
-
-
-def integer(name: str, about: str, low: int, high: int, default: int | None = None, late: bool = False) -> Parameter:
-    return Parameter(name, about, int, low=low, high=high, default=default, late=late)
-
-
-def flag(name: str, about: str, default: bool = False) -> Parameter:
-    return Parameter(name, about, bool, default=default)
-
-
-def choice(name: str, about: str, choices: tuple[str, ...], default: str | None = None) -> Parameter:
-    return Parameter(name, about, str, choices=choices, default=default)
-
-
-def look_up(table: Mapping[str, int], names: Column) -> Column:
+def look_up(table: Mapping[str, float], names: Column) -> Column:
     """The number that belongs to a name, or to each name of a column.
 
     >>> look_up({"relu": 1, "tanh": 6}, ["tanh", "relu"]).tolist()
@@ -102,10 +51,6 @@ def look_up(table: Mapping[str, int], names: Column) -> Column:
     if isinstance(names, str):
         return table[names]
     return np.array([table[name] for name in np.asarray(names).tolist()])
-
-
-def by_name(*parameters: Parameter) -> dict[str, Parameter]:
-    return {parameter.name: parameter for parameter in parameters}
 
 
 @dataclass(frozen=True)

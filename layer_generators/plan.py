@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medn.core.domains import Domain, Fixed
 from medn.core.errors import UsageError
-from medn.core.values import ELEMENT_BYTES, Condition, Layer, Point, Scalar
+from medn.core.values import Condition, Layer, Point, Scalar
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sampler import Drawing, samplers, seeded
-from medn.layer_generators.sweep import Limits, SweepConfig
+from medn.layer_generators.sweep import SweepConfig
 
 DEFAULT_POINTS = 1000
 """Where a config bounds its points neither by a budget nor by a grid."""
@@ -21,6 +22,9 @@ MOST_POINTS = 200_000
 """A grid without a budget beyond this is not what anybody means to measure."""
 CONDITION_DRAWS = 64
 """Conditions drawn for a layer before its grid is gone through."""
+
+OF_THE_WORKLOAD = ("batch_size", "cache", "dtype")
+"""Conditions that cost nothing to change, as each visit builds its layer anew; others are states of the machine."""
 
 Pair = tuple[Layer, Condition]
 
@@ -76,43 +80,49 @@ def plan_points(config: SweepConfig) -> Plan:
 
 
 def pass_order(points: Sequence[Point], seed: int, pass_number: int) -> list[Point]:
-    """The points in a fresh random order for each pass, in blocks that share a process and a load.
+    """The points in a fresh random order for each pass, in blocks that share the state of the machine.
 
-    Another device or thread count costs the start of a process, another utilisation the settling of the load; so the
-    blocks are shuffled, and the points inside each.
+    Another device or thread count costs the start of a process, another utilisation the settling of the load, and what
+    a user's own condition costs nobody knows; so the blocks are shuffled, and the points inside each.
     """
     random = seeded(seed, "pass", pass_number)
     blocks: dict[tuple[Scalar, ...], list[Point]] = {}
     for point in points:
         condition = point.condition
-        blocks.setdefault((point.device, condition.threads, condition.utilization), []).append(point)
+        state = (value for name, value in condition.values.items() if name not in OF_THE_WORKLOAD)
+        blocks.setdefault((point.device, *state), []).append(point)
     shuffled = list(blocks.values())
     random.shuffle(shuffled)
     return [block[index] for block in shuffled for index in random.permutation(len(block))]
 
 
+def _domains(config: SweepConfig) -> dict[str, Domain]:
+    """What conditions are drawn from. The user's own ones that are always the same draw nothing."""
+    varied = {name: domain for name, domain in config.columns.items() if not isinstance(domain, Fixed)}
+    return {**config.conditions.domains, **varied}
+
+
 def _condition_grid(config: SweepConfig) -> list[Condition]:
-    domains = config.conditions.domains
+    domains = _domains(config)
     combinations = itertools.product(*(domain.grid() for domain in domains.values()))
     return [_condition(dict(zip(domains, values, strict=True)), config) for values in combinations]
 
 
-def _condition(values: Mapping[str, Scalar], config: SweepConfig) -> Condition:
-    return Condition.from_values({**values, "utilization": float(values["utilization"]), **config.columns})
+def _condition(drawn: Mapping[str, Scalar], config: SweepConfig) -> Condition:
+    constant = {name: domain.value for name, domain in config.columns.items() if isinstance(domain, Fixed)}
+    return Condition(**constant, **drawn)
 
 
 def _drawing(config: SweepConfig, kind: str, grid: Sequence[Condition]) -> Drawing:
-    lightest = min(grid, key=lambda condition: condition.batch_size * ELEMENT_BYTES[condition.dtype])
+    lightest = min(grid, key=lambda condition: condition.batch_size * config.element_bytes[condition.dtype])
     space, random = config.layers[kind].space, seeded(config.seed, kind)
-    return Drawing(
-        samplers[config.sampler], space, random, refuse=lambda layer: _excess(layer, lightest, config.limits)
-    )
+    return Drawing(samplers[config.sampler], space, random, refuse=lambda layer: _excess(layer, lightest, config))
 
 
-def _excess(layer: Layer, condition: Condition, limits: Limits) -> str | None:
+def _excess(layer: Layer, condition: Condition, config: SweepConfig) -> str | None:
     """Which limit one call goes beyond, in a sentence; None if it keeps them all."""
-    kind, batch_size = layer_kinds[layer.kind], condition.batch_size
-    costs = kind.costs(kind.values_of(layer), batch_size, ELEMENT_BYTES[condition.dtype])
+    kind, batch_size, limits = layer_kinds[layer.kind], condition.batch_size, config.limits
+    costs = kind.costs(kind.values_of(layer), batch_size, config.element_bytes[condition.dtype])
     memory_bytes = costs.input_bytes + costs.output_bytes + costs.parameter_bytes
     if limits.flops is not None and costs.flops > limits.flops:
         return f"limits.flops: {costs.flops:.3g} at batch size {batch_size} is above {limits.flops:.3g}"
@@ -129,7 +139,7 @@ def _pairs(config: SweepConfig, drawing: Drawing, grid: Sequence[Condition]) -> 
 
 
 def _fits(config: SweepConfig, layer: Layer, condition: Condition) -> bool:
-    return _excess(layer, condition, config.limits) is None
+    return _excess(layer, condition, config) is None
 
 
 def _conditions(config: SweepConfig, layer: Layer, grid: Sequence[Condition]) -> Iterator[Condition]:
@@ -138,7 +148,7 @@ def _conditions(config: SweepConfig, layer: Layer, grid: Sequence[Condition]) ->
         yield from grid
         return
     random = seeded(config.seed, layer.key)
-    domains = config.conditions.domains
+    domains = _domains(config)
     seen: set[Condition] = set()
     # Drawn ones first, because domains have weights; then the grid, so that a tight limit still finds what fits.
     drawn = (

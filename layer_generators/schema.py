@@ -18,13 +18,13 @@ def _form(keyword: str, value: Schema, **more: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": [keyword], "additionalProperties": False}
 
 
-_POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
+POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 _WHOLE: Schema = {"type": "integer", "minimum": 1}
 DOMAIN_FORMS: dict[str, Schema] = {
-    "range": _form("range", _ends({"type": "number"}), step=_POSITIVE),
+    "range": _form("range", _ends({"type": "number"}), step=POSITIVE),
     "log_range": _form("log_range", _ends(_WHOLE), multiple_of=_WHOLE),
     "powers_of_two": _form("powers_of_two", _ends(_WHOLE)),
-    "choices": _form("choices", {"type": "object", "additionalProperties": _POSITIVE, "minProperties": 1}),
+    "choices": _form("choices", {"type": "object", "additionalProperties": POSITIVE, "minProperties": 1}),
 }
 """What `domain_schema` refers to; belongs under `$defs` of the whole schema."""
 
@@ -41,6 +41,8 @@ def value_schema(parameter: Parameter) -> Schema:
     """The values one parameter takes."""
     if parameter.type is bool:
         return {"type": "boolean"}
+    if parameter.type is str and parameter.further:  # others may be stated
+        return {"type": "string", "examples": list(parameter.choices)}
     if parameter.type is str:
         return {"enum": list(parameter.choices)} if parameter.choices else {"type": "string"}
     limits = {"minimum": parameter.low, "maximum": parameter.high}
@@ -55,7 +57,7 @@ def layers_schema() -> Schema:
 
 
 def _kind_schema(kind: LayerKind) -> Schema:
-    properties = {"share": {**_POSITIVE, "description": "this kind's share of the points, 1 where left out"}}
+    properties = {"share": {**POSITIVE, "description": "this kind's share of the points, 1 where left out"}}
     for name in kind.names:
         first, *others = kind.meaning(name)
         about = f"sets {', '.join(other.name for other in (first, *others))}" if others else first.about

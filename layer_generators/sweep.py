@@ -14,16 +14,24 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
+from medn.core.conditions import CONDITIONS
 from medn.core.config import Mistake, Section, parse_yaml, raise_mistakes, read_text, seconds, validate
-from medn.core.domains import Fixed
+from medn.core.domains import Domain
+from medn.core.dtypes import ELEMENT_BYTES, stated_dtypes
 from medn.core.errors import did_you_mean, unknown
-from medn.core.values import CONDITION_COLUMNS, Scalar
-from medn.layer_generators.conditions_config import Conditions, conditions_schema
+from medn.layer_generators.conditions_config import (
+    Conditions,
+    conditions_schema,
+    own_schema,
+    read_conditions,
+    read_own,
+)
 from medn.layer_generators.data_sheet_config import DataSheet
+from medn.layer_generators.declared_kind import reserved_names
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sampler import Drawing, samplers, seeded
-from medn.layer_generators.schema import DOMAIN_FORMS, Schema, layers_schema
+from medn.layer_generators.schema import DOMAIN_FORMS, POSITIVE, Schema, layers_schema
 from medn.layer_generators.space import Space, read_space
 
 Duration = Annotated[
@@ -154,10 +162,11 @@ class SweepConfig(Section):
     sampler: str = "random"
     budget: Budget = Field(default_factory=Budget)
     layers: dict[str, LayerChoice]
+    dtypes: dict[str, float] = Field(default={}, description="further data types, with the bytes of one element")
     conditions: Conditions = Field(default_factory=Conditions)
     limits: Limits = Field(default_factory=Limits)
     measure: Measure = Field(default_factory=Measure)
-    columns: dict[str, Scalar] = Field(default={}, description="constant columns added to every condition")
+    columns: dict[str, Domain] = Field(default={}, description="your own conditions: a value each, or a domain")
     probes: list[
         Annotated[
             ProbeChoice, _named("name"), _name_or({"name": _TEXT, "file": _TEXT, "scale": {"type": "number"}}, ["name"])
@@ -170,6 +179,11 @@ class SweepConfig(Section):
         "data sheets of devices, probes",
     )
     drop: list[str] = Field(default=[], description="columns that do not become inputs of the dataset")
+
+    @property
+    def element_bytes(self) -> dict[str, float]:
+        """The bytes of one element of every data type that the sweep may name."""
+        return {**ELEMENT_BYTES, **self.dtypes}
 
     @field_validator("name")
     @classmethod
@@ -222,25 +236,24 @@ class SweepConfig(Section):
         raise_mistakes(wrong)
         return chosen
 
+    @field_validator("dtypes", mode="plain")
+    @classmethod
+    def _read_dtypes(cls, written: object) -> dict[str, float]:
+        return stated_dtypes({} if written is None else written)
+
+    @field_validator("conditions", mode="plain")
+    @classmethod
+    def _read_conditions(cls, written: object, info: ValidationInfo) -> Conditions:
+        conditions, mistakes = read_conditions(_mapping(written), info.data.get("dtypes", ()))
+        raise_mistakes(mistakes)
+        return conditions
+
     @field_validator("columns", mode="plain")
     @classmethod
-    def _read_columns(cls, written: object, info: ValidationInfo) -> dict[str, Scalar]:
-        if not isinstance(written, Mapping | None):
-            raise ValueError(f"must be a mapping of names to values (got {written!r})")
-        taken = {*CONDITION_COLUMNS, *_parameter_names(info.data.get("layers", {}))}
-        wrong: list[Mistake] = []
-        columns: dict[str, Scalar] = {}
-        for name, value in (written or {}).items():
-            if not isinstance(name, str) or not name.isidentifier():
-                wrong.append(((str(name),), f"a column is named with letters, digits and '_' (got {name!r})"))
-            elif name in taken:
-                wrong.append(((name,), "a condition or a layer parameter has this name already; choose another"))
-            else:
-                try:
-                    columns[name] = Fixed(value).value
-                except ValueError as error:
-                    wrong.append(((name,), str(error)))
-        raise_mistakes(wrong)
+    def _read_columns(cls, written: object, info: ValidationInfo) -> dict[str, Domain]:
+        taken = {*reserved_names(), *_parameter_names(info.data.get("layers", {}))}
+        columns, mistakes = read_own(_mapping(written), taken)
+        raise_mistakes(mistakes)
         return columns
 
     @field_validator("drop")
@@ -248,7 +261,7 @@ class SweepConfig(Section):
     def _existing_columns(cls, names: list[str], info: ValidationInfo) -> list[str]:
         if "layers" not in info.data or "columns" not in info.data:
             return names
-        known = {*CONDITION_COLUMNS, *_parameter_names(info.data["layers"]), *info.data["columns"]}
+        known = {*CONDITIONS, *_parameter_names(info.data["layers"]), *info.data["columns"]}
         known |= {probe.name for probe in info.data.get("probes", ())}
         if not known.issuperset(names):
             known |= _feature_names(info.data["layers"])
@@ -259,6 +272,13 @@ class SweepConfig(Section):
         ]
         raise_mistakes(wrong)
         return names
+
+
+def _mapping(written: object) -> Mapping[object, object]:
+    """A heading with nothing below it means the defaults."""
+    if not isinstance(written, Mapping | None):
+        raise ValueError(f"must be a mapping of names to values (got {written!r})")
+    return written or {}
 
 
 def _read_choice(kind: str, written: dict[object, object]) -> tuple[LayerChoice, list[Mistake]]:
@@ -313,6 +333,7 @@ def sweep_json_schema() -> Schema:
     properties = schema["properties"]
     properties["layers"] = layers_schema()
     properties["sampler"] |= {"enum": list(samplers)}
-    properties["columns"] |= {"type": "object", "additionalProperties": {"type": ["number", "string", "boolean"]}}
-    schema["$defs"]["Conditions"]["properties"] |= conditions_schema()
+    properties["conditions"] = conditions_schema()
+    properties["columns"] |= own_schema()
+    properties["dtypes"] |= {"type": ["object", "null"], "additionalProperties": POSITIVE}
     return schema

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from medn.core.dtypes import SPELLINGS
 from medn.core.errors import UsageError
 from medn.core.values import Layer
 from medn.layer_generators.kind import layer_kinds
@@ -19,12 +20,10 @@ from medn.layer_generators.operation import Shape
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
-
 
 def short_dtype(name: str) -> str:
     """The name a data type has in medn; integers and rarer types keep the name numpy and torch give them."""
-    return SHORT_DTYPES.get(name, name)
+    return SPELLINGS.get(name, name)
 
 
 def input_index(position: int) -> int:

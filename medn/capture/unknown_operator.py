@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from medn.capture.captured_model import CapturedLayer
 from medn.capture.operator_call import Call
-from medn.core.values import ELEMENT_BYTES, Layer
+from medn.core.dtypes import ELEMENT_BYTES
+from medn.core.values import Layer
 from medn.layer_generators.kind import layer_kinds
 
 STAND_IN_DTYPE = "fp32"

@@ -185,7 +185,7 @@ class Store:
                         point.layer.kind,
                         point.device,
                         canonical_json(point.layer.values),
-                        canonical_json(point.condition.values),
+                        canonical_json(point.condition.said),
                     ),
                 )
                 self._connection.execute(
@@ -228,7 +228,7 @@ class Store:
         """Kind, device and circumstances of every visit, probes among them, without reading any samples."""
         query = "SELECT kind, device, condition, probes FROM visits JOIN points ON key = point_key"
         for kind, device, condition, probes in self._rows(query):
-            yield kind, device, json.loads(condition) | json.loads(probes)
+            yield kind, device, Condition(**json.loads(condition)).values | json.loads(probes)
 
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
@@ -237,9 +237,7 @@ class Store:
             "WHERE ? IS NULL OR kind = ? ORDER BY kind, device, key, pass_number"
         )
         for head, rows in groupby(self._rows(query, kind, kind), key=lambda row: row[:4]):
-            point = Point(
-                Layer(head[0], freeze(json.loads(head[2]))), Condition.from_values(json.loads(head[3])), head[1]
-            )
+            point = Point(Layer(head[0], freeze(json.loads(head[2]))), Condition(**json.loads(head[3])), head[1])
             yield Measurement(point, tuple(_visit_from_row(row[4:]) for row in rows))
 
 

@@ -16,26 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.conditions import CONDITIONS, is_said
+from medn.core.dtypes import output_tolerance
 from medn.core.errors import UsageError
+from medn.core.parameters import Parameter
 from medn.core.text import shown
 
 Scalar = int | float | str | bool
 Parameters = tuple[tuple[str, Scalar], ...]
 Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory", "wrong"]
-
-CACHE_STATES = ("hot", "cold", "inside")
-"""How a layer finds its data: in the cache; in memory; or in the cache and in the backend's own layout, as between the
-layers of a model, where nothing has to be converted."""
-ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
-"""The data types a layer can be measured in, and the bytes of one element."""
-
-OUTPUT_TOLERANCE = {"fp32": 0.02, "bf16": 0.05, "int8": 0.1}
-"""By dtype, how far outputs may be from torch's, relative to the largest output: rounding and faster algorithms stay
-well below, a layer that computes something else does not."""
-
-MAXIMUM_UTILIZATION = 0.95
-MAXIMUM_BATCH_SIZE = 2**31 - 1
-MAXIMUM_THREADS = 65_536
 
 
 def canonical_json(value: object) -> str:
@@ -99,54 +88,68 @@ class Layer:
         return f"{self.kind}({', '.join(f'{name}={value}' for name, value in self.parameters)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Condition:
-    """Under which circumstances a layer is measured; `utilization` is the one asked for.
+    """Under which circumstances a layer is measured: every condition of the table, and the user's own by any name.
 
-    >>> Condition(batch_size=8, utilization=0.5).batch_size
-    8
+    Texts that may be stated somewhere, such as further data types, are checked where they are given.
+
+    >>> Condition(batch_size=8, power_mode="low").values["power_mode"]
+    'low'
     """
 
-    batch_size: int = 1
-    utilization: float = 0.0
-    cache: str = "hot"
-    dtype: str = "fp32"
-    threads: int = 1
-    extra: Parameters = ()
+    parameters: Parameters
+    """In the order of the table, the user's own after them."""
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.batch_size <= MAXIMUM_BATCH_SIZE:
-            allowed = f"from 1 to {MAXIMUM_BATCH_SIZE}"
-            raise UsageError(f"batch_size: must be {allowed} (got {shown(self.batch_size)})")
-        if not 0.0 <= self.utilization <= MAXIMUM_UTILIZATION:
-            raise UsageError(f"utilization: must be from 0 to {MAXIMUM_UTILIZATION} (got {self.utilization})")
-        if self.cache not in CACHE_STATES:
-            raise UsageError(f"cache: must be one of {', '.join(CACHE_STATES)} (got {self.cache!r})")
-        if self.dtype not in ELEMENT_BYTES:
-            raise UsageError(f"dtype: must be one of {', '.join(ELEMENT_BYTES)} (got {self.dtype!r})")
-        if not 1 <= self.threads <= MAXIMUM_THREADS:
-            raise UsageError(f"threads: must be from 1 to {MAXIMUM_THREADS} (got {shown(self.threads)})")
+    def __init__(self, /, **given: Scalar) -> None:
+        values = {name: _condition_value(declared, given.get(name)) for name, declared in CONDITIONS.items()}
+        own = freeze({name: _own_value(name, value) for name, value in given.items() if name not in values})
+        object.__setattr__(self, "parameters", (*values.items(), *own))
 
-    @property
+    @cached_property
     def values(self) -> dict[str, Scalar]:
         """The columns of this condition, the user's own among them."""
-        return {
-            "batch_size": self.batch_size,
-            "utilization": self.utilization,
-            "cache": self.cache,
-            "dtype": self.dtype,
-            "threads": self.threads,
-            **dict(self.extra),
-        }
+        return dict(self.parameters)
 
-    @classmethod
-    def from_values(cls, values: Mapping[str, Scalar]) -> Condition:
-        own = {name: values[name] for name in CONDITION_COLUMNS if name in values}
-        extra = {name: value for name, value in values.items() if name not in CONDITION_COLUMNS}
-        return cls(**own, extra=freeze(extra))  # type: ignore[arg-type]
+    @property
+    def said(self) -> dict[str, Scalar]:
+        """What stands in the key of a point, and in the journal: all but the defaults of later conditions."""
+        return {name: value for name, value in self.parameters if is_said(name, value)}
+
+    @property
+    def batch_size(self) -> int:
+        return int(self.values["batch_size"])
+
+    @property
+    def utilization(self) -> float:
+        """The one asked for."""
+        return float(self.values["utilization"])
+
+    @property
+    def cache(self) -> str:
+        return str(self.values["cache"])
+
+    @property
+    def dtype(self) -> str:
+        return str(self.values["dtype"])
+
+    @property
+    def threads(self) -> int:
+        return int(self.values["threads"])
 
 
-CONDITION_COLUMNS = ("batch_size", "utilization", "cache", "dtype", "threads")
+def _condition_value(declared: Parameter, given: Scalar | None) -> Scalar:
+    value: Scalar = declared.fitted(declared.default if given is None else given)
+    mistake = None if declared.further and isinstance(value, str) else declared.mistake(value)
+    if mistake:
+        raise UsageError(f"{declared.name}: {mistake}")
+    return float(value) if declared.type is float else value
+
+
+def _own_value(name: str, value: Scalar) -> Scalar:
+    if not isinstance(value, (bool, int, float, str)) or (isinstance(value, float) and not math.isfinite(value)):
+        raise UsageError(f"{name}: must be a finite number, a text, or true or false (got {shown(value)})")
+    return value
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ class Point:
 
     @cached_property
     def key(self) -> str:
-        return content_key([self.layer.kind, self.layer.values, self.condition.values, self.device])
+        return content_key([self.layer.kind, self.layer.values, self.condition.said, self.device])
 
     def __str__(self) -> str:
         return f"{self.layer} at {self.condition.values} on {self.device}"
@@ -236,7 +239,7 @@ def wrong_output(dtype: str, output_error: float | None) -> str:
     >>> wrong_output("fp32", 0.5)
     "the output differs from torch's by more than 2 % of its largest value"
     """
-    tolerance = OUTPUT_TOLERANCE[dtype]
+    tolerance = output_tolerance(dtype)
     if output_error is None or output_error <= tolerance:
         return ""
     return f"the output differs from torch's by more than {tolerance * 100:g} % of its largest value"

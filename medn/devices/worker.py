@@ -73,7 +73,7 @@ class Worker:
         """Build the layer and run it once; on its first visit also weigh it and compare its outputs with torch's."""
         self._runner = None
         layer = Layer(request["kind"], freeze(request["layer"]))
-        condition = Condition.from_values(request["condition"])
+        condition = Condition(**request["condition"])
         self._cache_state = condition.cache
         answer: Answer = {
             "memory_bytes": None,

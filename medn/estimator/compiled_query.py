@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from medn.core.data_sheet import NO_SHEET, Sheet
+from medn.core.parameters import LARGEST, Parameter
 from medn.core.quantities import from_learned
 from medn.core.ranges import matching_bounds
-from medn.core.values import ELEMENT_BYTES, Scalar
+from medn.core.values import Scalar
 from medn.deployed.deployed import Deployed
 from medn.estimator.columns import Column
 from medn.estimator.prediction import Prediction
 from medn.estimator.query import Question
 from medn.estimator.tracing import Compute, Symbol, Tape, compiled, written
 from medn.layer_generators.features import analytic_features
-from medn.layer_generators.kind import LARGEST, Parameter
 from medn.regressors.form import Form
 
 MOST_WAYS = 64
@@ -144,7 +144,7 @@ class Single:
         layer = SimpleNamespace(**{each.name: values[each.name] for each in self.question.kind.parameters})
         if next(iter(self.question.kind.rules(layer)), None) is not None:
             return None
-        element_bytes = ELEMENT_BYTES[str(opened["dtype"])]
+        element_bytes = self.question.element_bytes[str(opened["dtype"])]
         values |= analytic_features(self.question.kind, layer, values["batch_size"], element_bytes, self.sheet)
         return self._written(tape, arguments, values)
 

@@ -16,7 +16,6 @@ import numpy as np
 from medn.core.data_sheet import NO_SHEET, Sheet
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
-from medn.core.values import ELEMENT_BYTES
 from medn.estimator.columns import Column
 from medn.estimator.query import Question
 from medn.layer_generators.features import analytic_features
@@ -102,7 +101,7 @@ def input_slopes(
     values: dict[str, Any] = {**opened, **{name: Slope(float(opened[name]), unit[i]) for i, name in enumerate(names)}}
     layer = SimpleNamespace(**{each.name: values[each.name] for each in question.kind.parameters})
     try:
-        element_bytes = ELEMENT_BYTES[str(opened["dtype"])]
+        element_bytes = question.element_bytes[str(opened["dtype"])]
         values |= analytic_features(question.kind, layer, values["batch_size"], element_bytes, sheet)
     except TypeError as error:
         raise UsageError(f"the formulas of {question.kind.name} have no derivative: {error}") from None

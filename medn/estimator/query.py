@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.conditions import CONDITIONS, with_dtypes
+from medn.core.dtypes import ELEMENT_BYTES, NO_DTYPES
 from medn.core.errors import UsageError, unknown_names
+from medn.core.parameters import Parameter, by_name
 from medn.core.text import shown
 from medn.core.values import Condition, Scalar
 from medn.estimator.columns import Column, Given, plain_value
 from medn.estimator.tracing import Compute, Tape, compiled
-from medn.layer_generators.condition import CONDITIONS
-from medn.layer_generators.kind import LayerKind, Parameter, by_name
+from medn.layer_generators.kind import LayerKind
 
 MOST_PASSES = 32
 
@@ -35,10 +37,12 @@ class Wrong(UsageError):
 class Question:
     """The columns of one layer kind."""
 
-    def __init__(self, kind: LayerKind, usual: Mapping[str, Scalar]) -> None:
+    def __init__(self, kind: LayerKind, usual: Mapping[str, Scalar], dtypes: Mapping[str, float] = NO_DTYPES) -> None:
         self.kind = kind
+        self.element_bytes = {**ELEMENT_BYTES, **dtypes}
         usual = Condition().values | dict(usual)
-        self.conditions = {name: CONDITIONS.get(name) or _declared(name, value) for name, value in usual.items()}
+        table = with_dtypes(dtypes)
+        self.conditions = {name: table.get(name) or _declared(name, value) for name, value in usual.items()}
         for name, parameter in self.conditions.items():
             mistake = parameter.mistake(usual[name])
             if mistake:
@@ -109,7 +113,7 @@ class Question:
         for row in range(rows if any(isinstance(values, np.ndarray) for values in own.values()) else 1):
             values = {name: _plain(_at(column, row)) for name, column in own.items()}
             said = {name: value for name, value in values.items() if not _is_gap(value, gaps)}
-            asked = {name: _fitting(self.kind.meaning(name)[0], value) for name, value in said.items()}
+            asked = {name: self.kind.meaning(name)[0].fitted(value) for name, value in said.items()}
             found, mistakes = self.kind.resolve(asked)
             if mistakes:
                 raise Wrong("; ".join(mistakes), row)
@@ -144,7 +148,7 @@ class Question:
     def layer_values(self, opened: Mapping[str, Column], row: int) -> SimpleNamespace:
         """The parameters of the layer in one row, as its kind takes them."""
         return SimpleNamespace(
-            **{each.name: _fitting(each, _plain(_at(opened[each.name], row))) for each in self.kind.parameters}
+            **{each.name: each.fitted(_plain(_at(opened[each.name], row))) for each in self.kind.parameters}
         )
 
 
@@ -205,21 +209,10 @@ def _is_gap(value: Any, gaps: bool) -> bool:
     )
 
 
-def _fitting(parameter: Parameter, value: Any) -> Any:
-    """Tables hold whole numbers as 3.0 and flags as 0 and 1: the same value as its parameter wants it."""
-    if parameter.type is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if parameter.type is bool and not isinstance(value, bool) and isinstance(value, (int, float)) and value in (0, 1):
-        return bool(value)
-    if parameter.type is str and not parameter.choices and isinstance(value, (bool, int, float)):
-        return str(value)
-    return value
-
-
 def _checked(parameter: Parameter, column: Column, name: str) -> Column:
     """The column as numbers, or as texts, if all of it is allowed."""
     if not isinstance(column, np.ndarray):
-        value = _fitting(parameter, column)
+        value = parameter.fitted(column)
         mistake = parameter.mistake(value)
         if mistake:
             raise Wrong(f"{name}: {mistake}")
@@ -229,7 +222,7 @@ def _checked(parameter: Parameter, column: Column, name: str) -> Column:
     values = column.tolist()
     if parameter.type is str and set(map(type, values)) == {str} and _texts_allowed(parameter, values):
         return column
-    fitting = [_fitting(parameter, _plain(value)) for value in values]
+    fitting = [parameter.fitted(_plain(value)) for value in values]
     for row, value in enumerate(fitting):
         mistake = parameter.mistake(value)
         if mistake:
@@ -248,4 +241,4 @@ def _all_allowed(parameter: Parameter, column: NDArray[Any]) -> bool:
     if column.dtype.kind == "f" and parameter.type is not float and not (np.rint(column) == column).all():
         return False
     ends = (column.min(), column.max())  # a number that is none is both of them
-    return all(parameter.mistake(_fitting(parameter, end.item())) is None for end in ends)
+    return all(parameter.mistake(parameter.fitted(end.item())) is None for end in ends)

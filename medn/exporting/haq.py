@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel
+from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.errors import UsageError
 from medn.core.table import Array
-from medn.core.values import ELEMENT_BYTES, Layer
+from medn.core.values import Layer
 from medn.estimator.layer_predictor import LayerPredictor
 
 QUANTISED = ("conv2d", "linear")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
-from medn.core.values import ELEMENT_BYTES, Layer
+from medn.core.dtypes import ELEMENT_BYTES
+from medn.core.values import Layer
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
-from medn.core.values import CONDITION_COLUMNS
+from medn.core.parameters import Parameter
 from medn.importing.import_table import chosen_rows
 from medn.importing.mapping import ImportMapping, Source, Wanted, whole
 from medn.importing.table_file import TableFile
-from medn.layer_generators.conditions_config import condition_mistake
 from medn.layer_generators.declared_kind import DeclaredKind, column
-from medn.layer_generators.kind import Parameter, layer_kinds
+from medn.layer_generators.kind import layer_kinds
 from medn.runs.tables import MOST_GAPS
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -43,6 +43,8 @@ class Declaration:
     drop: Sequence[str] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    dtypes: Mapping[str, float] = field(default_factory=dict)
+    """Further data types, with the bytes of one element."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,16 @@ def declare(table: TableFile, said: Declaration) -> Declared:
         where=where,
         sheets={},
         test={},
+        dtypes=dict(said.dtypes),
     )
     rows = chosen_rows(table, mapping)
     if not rows:
         raise NothingMeasured(f"no row of {table.path} could be used: {'; '.join(table.broken)}")
     cells = {name: [source.read(row) for row in rows] for name, source in mapping.columns.items()}
-    _check_conditions(table, cells)
+    _check_conditions(table, cells, with_dtypes(said.dtypes))
     gaps = [name for name, values in cells.items() if _gaps(values) > MOST_GAPS]
     parameters = [
-        _parameter(name, values) for name, values in cells.items() if name not in gaps and name not in CONDITION_COLUMNS
+        _parameter(name, values) for name, values in cells.items() if name not in gaps and name not in CONDITIONS
     ]
     kind = DeclaredKind(said.kind, tuple(parameters), tuple(said.layer), said.work or None, said.traffic or None)
     kept = {name: source for name, source in mapping.columns.items() if name not in gaps}
@@ -129,11 +132,13 @@ def _inputs(names: Mapping[str, str], said: Declaration) -> list[str]:
     return [name for name in names if name not in apart]
 
 
-def _check_conditions(table: TableFile, cells: Mapping[str, Sequence[Any]]) -> None:
+def _check_conditions(
+    table: TableFile, cells: Mapping[str, Sequence[Any]], conditions: Mapping[str, Parameter]
+) -> None:
     """A column that is named like a condition must hold what the condition allows; a few bad cells cost their rows."""
     mistakes = []
-    for name in (name for name in CONDITION_COLUMNS if name in cells):
-        wrong = [said for value in cells[name] if (said := condition_mistake(name, whole(value)))]
+    for name, declared in ((name, declared) for name, declared in conditions.items() if name in cells):
+        wrong = [said for value in cells[name] if (said := declared.mistake(declared.fitted(value)))]
         if len(wrong) > MOST_GAPS * len(cells[name]):
             mistakes.append(f"{name} is a condition and {wrong[0]}; make it an input with --rename {name}=NEW_NAME")
     if mistakes:

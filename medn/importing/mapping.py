@@ -18,10 +18,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.config import Section, parse_yaml, read_text, validate
+from medn.core.dtypes import stated_dtypes
 from medn.core.errors import ConfigError, UsageError, unknown
-from medn.core.values import CONDITION_COLUMNS, Condition, Layer, Point, Scalar, freeze
-from medn.layer_generators.conditions_config import condition_mistake
+from medn.core.values import Condition, Layer, Point, Scalar
 from medn.layer_generators.data_sheet_config import DataSheet
 from medn.layer_generators.kind import LayerKind, layer_kinds
 
@@ -111,6 +112,9 @@ class ImportMapping(Section):
     where: dict[str, Wanted] = Field({}, description="only rows with these values, one of several, or within bounds")
     sheets: dict[str, DataSheet] = Field({}, description="the data sheets of devices, by their names")
     test: dict[str, Wanted] = Field({}, description="rows with these values are for test only")
+    dtypes: Annotated[dict[str, float], BeforeValidator(stated_dtypes)] = Field(
+        {}, description="further data types, with the bytes of one element"
+    )
 
     def is_for_test(self, row: Cells) -> bool:
         return bool(self.test) and all(is_wanted(row[name], wanted) for name, wanted in self.test.items())
@@ -128,10 +132,10 @@ def load_mapping(path: Path) -> ImportMapping:
     mapping = validate(ImportMapping, parse_yaml(read_text(path), str(path)), str(path))
     if mapping.kind not in layer_kinds:
         raise ConfigError(str(path), [f"kind: {unknown('layer kind', mapping.kind, layer_kinds)}"])
-    known = [*layer_kinds[mapping.kind].names, *CONDITION_COLUMNS]
+    known = [*layer_kinds[mapping.kind].names, *CONDITIONS]
     mistakes = [f"columns.{name}: {unknown('column', name, known)}" for name in mapping.columns if name not in known]
     mistakes += [f"extra.{name}: belongs under columns" for name in mapping.extra if name in known]
-    beside = [*mapping.extra, *CONDITION_COLUMNS]
+    beside = [*mapping.extra, *CONDITIONS]
     mistakes += [
         f"layer: {unknown('column under extra', name, beside)}" for name in mapping.layer if name not in beside
     ]
@@ -146,8 +150,9 @@ class PointReader:
     def __init__(self, mapping: ImportMapping, kind: LayerKind) -> None:
         self.mapping = mapping
         self.kind = kind
-        self._layer_sources = {name: from_ for name, from_ in mapping.columns.items() if name not in CONDITION_COLUMNS}
-        self._condition_sources = {name: from_ for name, from_ in mapping.columns.items() if name in CONDITION_COLUMNS}
+        self._layer_sources = {name: from_ for name, from_ in mapping.columns.items() if name not in CONDITIONS}
+        self._condition_sources = {name: from_ for name, from_ in mapping.columns.items() if name in CONDITIONS}
+        self._conditions = with_dtypes(mapping.dtypes)
         self._flags = {name for name in self._layer_sources if self.kind.meaning(name)[0].type is bool}
         self._layers: dict[tuple[Any, ...], Layer | ConfigError] = {}
 
@@ -175,16 +180,16 @@ class PointReader:
             return error
 
     def _condition(self, row: Cells) -> Condition:
-        values = {name: whole(source.read(row)) for name, source in self._condition_sources.items()}
-        for name, value in values.items():
-            mistake = condition_mistake(name, value)
+        values: dict[str, Scalar] = {}
+        for name, source in self._condition_sources.items():
+            declared, cell = self._conditions[name], source.read(row)
+            mistake = declared.mistake(declared.fitted(cell))
             if mistake:
                 raise UsageError(f"{name}: {mistake}")
-        if "utilization" in values:
-            values["utilization"] = float(values["utilization"])
+            values[name] = cell
         cells = {name: source.read(row) for name, source in self.mapping.extra.items()}
         extra = {name: _scalar(name, cell) for name, cell in cells.items() if cell is not None}
-        return Condition(**values, extra=freeze(extra))
+        return Condition(**values, **extra)
 
 
 def whole(value: Any) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
+from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.ranges import Flags
 from medn.core.table import Array
-from medn.core.values import ELEMENT_BYTES, Layer, Scalar
+from medn.core.values import Layer, Scalar
 from medn.devices.cache import largest_cache_bytes
 from medn.estimator.estimator import Estimates, Estimator
 from medn.model.conditioned_rows import ConditionedRows

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.conditions import CONDITIONS
 from medn.core.intervals import log_errors
 from medn.core.table import Array, Table
 from medn.core.units import format_number
-from medn.core.values import CONDITION_COLUMNS
 from medn.layer_generators.kind import LayerKind
 
 REPEATS = 2
@@ -100,7 +100,7 @@ def binned(values: Array, most: int) -> tuple[NDArray[np.int_], tuple[str, ...]]
 def heat_map_names(kind: LayerKind, table: Table, found: Sequence[Importance]) -> tuple[str, str] | None:
     """The two numbers of a layer that matter most and do not rise and fall together; None where there are not two."""
     asked = {parameter.name for parameter in kind.parameters if parameter.type is int}
-    asked |= set(CONDITION_COLUMNS)
+    asked |= set(CONDITIONS)
     numeric = [each.name for each in found if each.name in asked and each.name in table.schema.numeric]
     varying = [name for name in numeric if len(np.unique(table.column(name))) > 1]
     for second in varying[1:]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from medn import __version__
 from medn.core.atomic import atomic_write
+from medn.core.conditions import CONDITIONS
 from medn.core.packages import need
 from medn.core.units import format_bytes, format_latency, percent
-from medn.core.values import CONDITION_COLUMNS
 from medn.report.content import Content, KindContent
 from medn.report.drawing import Picture, dumbbells
 from medn.report.models import ModelPart, models_table
@@ -107,9 +107,7 @@ def _facts(kind: KindContent) -> list[tuple[str, str]]:
         ("size", format_bytes(row["bytes"])),
         (
             "only at",
-            ", ".join(
-                f"{name} {kind.source.constants[name]}" for name in CONDITION_COLUMNS if name in kind.source.constants
-            ),
+            ", ".join(f"{name} {kind.source.constants[name]}" for name in CONDITIONS if name in kind.source.constants),
         ),
     ]
 

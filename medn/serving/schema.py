@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from medn import __version__
+from medn.core.parameters import Parameter
 from medn.core.values import Scalar
 from medn.estimator.query import Question
-from medn.layer_generators.kind import Parameter
 from medn.serving.answers import Answers
 
 Json = dict[str, Any]

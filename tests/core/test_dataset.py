@@ -32,7 +32,7 @@ def visit(
 
 def measured(*visits: Visit, kind: str = "linear", **extra: str) -> Measurement:
     layer = Layer(kind, freeze({"in_features": 8, "bias": True}))
-    return Measurement(Point(layer, Condition(batch_size=4, extra=freeze(extra)), "torch"), visits)
+    return Measurement(Point(layer, Condition(batch_size=4, **extra), "torch"), visits)
 
 
 def failed(kind: str = "linear") -> Measurement:

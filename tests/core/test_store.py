@@ -56,7 +56,7 @@ def test_a_visit_comes_back_as_it_was_recorded(store: Store) -> None:
 
 
 def test_condition_columns_of_the_user_come_back(store: Store) -> None:
-    point = Point(Layer("linear", ()), Condition(extra=freeze({"rack": "A3"})), "torch")
+    point = Point(Layer("linear", ()), Condition(rack="A3"), "torch")
     with store:
         store.record([(point, make_visit(point))])
         (measurement,) = store.measurements()

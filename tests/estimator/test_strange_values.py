@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import medn
 from medn.cli.main import run
 from medn.core.errors import MednError, UsageError
-from medn.core.values import MAXIMUM_BATCH_SIZE
 from medn.estimator.prediction import Prediction
 from medn.estimator.query import Wrong
 from medn.predictor.predictor import Predictor
@@ -27,6 +26,7 @@ from medn.serving.answers import Answers
 
 LAYER = {"in_features": 100, "out_features": 200, "batch_size": 8}
 HUGE = 10**400
+LARGEST_BATCH_SIZE = 2**31 - 1
 UNPRINTABLE = 10**5000
 """Python refuses to write so many digits."""
 
@@ -69,7 +69,7 @@ def ways(predictor: Predictor, given: Mapping[str, Any]) -> list[Callable[[], Pr
         ("batch_size", HUGE, "batch_size: must be at most"),
         ("batch_size", UNPRINTABLE, "batch_size: must be at most"),
         ("batch_size", -HUGE, "batch_size: must be at least 1"),
-        ("batch_size", MAXIMUM_BATCH_SIZE + 1, "batch_size: must be at most 2147483647 "),
+        ("batch_size", LARGEST_BATCH_SIZE + 1, "batch_size: must be at most 2147483647 "),
         ("threads", HUGE, "threads: must be at most"),
         ("in_features", HUGE, "in_features: must be at most"),
         ("load_average", HUGE, "load_average: must be"),
@@ -280,7 +280,7 @@ def test_a_model_of_the_largest_batch_is_finite(convolution_bundle: Path) -> Non
     from medn.capture.capture import capture
 
     captured = capture(torch.nn.Conv2d(16, 16, 3), torch.empty(4, 16, 32, 32))
-    found = medn.load(convolution_bundle).model(captured, batch_size=MAXIMUM_BATCH_SIZE)
+    found = medn.load(convolution_bundle).model(captured, batch_size=LARGEST_BATCH_SIZE)
     assert json.dumps(found.as_json(), allow_nan=False)
 
 

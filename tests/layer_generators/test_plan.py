@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.errors import UsageError
-from medn.core.values import ELEMENT_BYTES, Point
+from medn.core.values import Point
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.plan import Plan, pass_order, plan_points
 from medn.layer_generators.sweep import load_sweep, parse_sweep
@@ -135,7 +136,7 @@ def test_weights_of_a_condition_decide_how_often_it_is_drawn() -> None:
 
 def test_the_users_columns_belong_to_every_condition() -> None:
     planned = plan("budget: {points: 5}\ncolumns: {rack: A3, level: 2}")
-    assert {point.condition.extra for point in planned.points} == {(("level", 2), ("rack", "A3"))}
+    assert {point.condition.parameters[-2:] for point in planned.points} == {(("level", 2), ("rack", "A3"))}
 
 
 def test_utilization_is_a_fraction_even_when_written_as_a_whole_number() -> None:

@@ -70,10 +70,10 @@ def test_everything_a_config_can_say_is_read() -> None:
         "kernel_size": OneOf((1, 3, 5)),
         "groups": Fixed(1),
     }
-    assert config.conditions.utilization == OneOf((0.0, 0.5))
+    assert config.conditions.domains["utilization"] == OneOf((0.0, 0.5))
     assert config.limits.flops == 5e9
     assert (config.measure.visit_time_s, config.measure.timeout_s, config.measure.max_visits) == (0.02, 60.0, 6)
-    assert config.columns == {"rack": "A3", "level": 3}
+    assert config.columns == {"rack": Fixed("A3"), "level": Fixed(3)}
     assert config.probes[1].scale == 0.001
 
 
@@ -103,16 +103,24 @@ def test_defaults_fill_what_a_config_leaves_out() -> None:
         ("conditions: {utilization: 0.99}", "conditions.utilization: must be at most 0.95 (got 0.99)"),
         ("conditions: {utilization: idle}", "conditions.utilization: must be a number (got 'idle')"),
         ("conditions: {cache: [hot, cool]}", "conditions.cache.1: must be one of hot, cold, inside (got 'cool')."),
-        ("conditions: {dtype: fp64}", "conditions.dtype: must be one of fp32, bf16, int8 (got 'fp64')."),
+        ("conditions: {dtype: [fp32, nf4]}", "conditions.dtype.1: must be one of fp32, fp16, bf16, fp64, int8, fp8, "),
+        ("dtypes: {nf4: 0}", "dtypes: the bytes of one element of nf4 must be a number from 0.015625 to 64 (got 0)"),
+        ("dtypes: {fp16: 4}", "dtypes: an element of fp16 has 2 bytes (got 4)"),
+        ("dtypes: [nf4]", "dtypes: must be names with the bytes of one element, as in {nvfp4: 0.5625} (got ['nf4'])"),
         ("conditions: {threads: {range: [0, 2]}}", "conditions.threads.range.0: must be at least 1 (got 0)"),
         ("conditions: {per_layer: 0}", "conditions.per_layer: must be at least 1 (got 0)"),
         ("conditions: {batchsize: 1}", "conditions.batchsize: unknown key. Did you mean 'batch_size'?"),
         ("limits: {flops: 0}", "limits.flops: must be above 0 (got 0)"),
         ("measure: {visits: 4, max_visits: 2}", "measure.max_visits: must be at least visits, 4 (got 2)"),
         ("measure: {visits: 0}", "measure.visits: must be at least 1 (got 0)"),
-        ("columns: {batch_size: 3}", "columns.batch_size: a condition or a layer parameter has this name already"),
-        ("columns: {in_features: 3}", "columns.in_features: a condition or a layer parameter has this name already"),
-        ("columns: {rack: [1]}", "columns.rack: must be a number, a text, or true or false (got [1])"),
+        ("columns: {batch_size: 3}", "columns.batch_size: this name has a meaning already; choose another"),
+        ("columns: {in_features: 3}", "columns.in_features: this name has a meaning already; choose another"),
+        (
+            "columns: {rack: [1, a]}",
+            "columns.rack: must be all numbers, all texts, or all true or false (got [1, 'a'])",
+        ),
+        ("columns: {rack: {log_rang: [1, 2]}}", "columns.rack: needs exactly one of range, log_range,"),
+        ("columns: {latency_s: 3}", "columns.latency_s: this name has a meaning already; choose another"),
         ("columns: {power mode: 1}", "columns.power mode: a column is named with letters, digits and '_'"),
         ("probes: [load_averag]", "probes.0: no probe named 'load_averag'. Did you mean 'load_average'?"),
         ("probes: [load_average, load_average]", "probes.0: the name 'load_average' stands 2 times"),
