@@ -90,7 +90,7 @@ def ways(predictor: Predictor, given: Mapping[str, Any]) -> list[Callable[[], Pr
         ("batch_size", np.datetime64("2026-01-01"), "batch_size: must be a whole number"),
         ("batch_size", b"8", "batch_size: must be a whole number"),
         ("batch_size", {}, "batch_size: must be a whole number"),
-        ("dtype", "fp32\x1b[31m" + "x" * 10_000, "dtype: must be one of fp32, bf16, int8"),
+        ("dtype", "fp32\x1b[31m" + "x" * 10_000, "dtype: must be one of fp32, fp16, bf16"),
         ("dtype", 32, "dtype: must be one of"),
     ],
     ids=lambda value: repr(value)[:20] if not isinstance(value, int) or abs(value) < 1e300 else "huge",

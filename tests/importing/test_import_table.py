@@ -118,7 +118,7 @@ def test_an_imported_point_has_the_key_of_a_measured_one(folder: RunFolder, tmp_
 def test_columns_of_ones_own_are_kept_with_the_condition(table: Path, folder: RunFolder, tmp_path: Path) -> None:
     import_table(table, mapping(tmp_path, extra={"note": "note", "rack": 7}), folder)
     (found,) = measurements(folder)
-    assert dict(found.point.condition.extra) == {"note": "a", "rack": 7}
+    assert found.point.condition.own == {"note": "a", "rack": 7}
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_parquet_with_odd_types_comes_in(tmp_path: Path) -> None:
     assert told.imported == 2
     assert latencies_ms(tmp_path) == [0.5, 1.5]
     kept = {"half": 0.5, "day": "1970-01-01", "raw": "a", "list": "[1]"}
-    assert dict(measured(tmp_path)[0].point.condition.extra) == kept
+    assert measured(tmp_path)[0].point.condition.own == kept
 
 
 def test_a_duration_is_no_number_and_its_row_says_so(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_weights_of_a_condition_decide_how_often_it_is_drawn() -> None:
 
 def test_the_users_columns_belong_to_every_condition() -> None:
     planned = plan("budget: {points: 5}\ncolumns: {rack: A3, level: 2}")
-    assert {point.condition.parameters[-2:] for point in planned.points} == {(("level", 2), ("rack", "A3"))}
+    assert all(point.condition.own == {"level": 2, "rack": "A3"} for point in planned.points)
 
 
 def test_utilization_is_a_fraction_even_when_written_as_a_whole_number() -> None:

@@ -106,7 +106,10 @@ def test_defaults_fill_what_a_config_leaves_out() -> None:
         ("conditions: {dtype: [fp32, nf4]}", "conditions.dtype.1: must be one of fp32, fp16, bf16, fp64, int8, fp8, "),
         ("dtypes: {nf4: 0}", "dtypes: the bytes of one element of nf4 must be a number from 0.015625 to 64 (got 0)"),
         ("dtypes: {fp16: 4}", "dtypes: an element of fp16 has 2 bytes (got 4)"),
-        ("dtypes: [nf4]", "dtypes: must be names with the bytes of one element, as in {nvfp4: 0.5625} (got ['nf4'])"),
+        (
+            "dtypes: [nf4]",
+            "dtypes: must be data types with the bytes of one element, as in {nvfp4: 0.5625} (got ['nf4'])",
+        ),
         ("conditions: {threads: {range: [0, 2]}}", "conditions.threads.range.0: must be at least 1 (got 0)"),
         ("conditions: {per_layer: 0}", "conditions.per_layer: must be at least 1 (got 0)"),
         ("conditions: {batchsize: 1}", "conditions.batchsize: unknown key. Did you mean 'batch_size'?"),
