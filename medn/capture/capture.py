@@ -1,4 +1,4 @@
-"""The one way in: a torch module or an ONNX file becomes a captured model."""
+"""Captures a torch module or an ONNX file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def capture(
     batch_size: int | None = None,
     max_operators: int = MAX_OPERATORS,
 ) -> CapturedModel:
-    """The layers of a model in order, with what flows between them, at no more cost than the model's shapes ask for.
+    """The layers of a model in order, with the tensors that flow between them; where possible from shapes alone.
 
     `example_inputs` of a module: a tensor, a sequence of arguments or a mapping of keyword arguments, on any device;
     tensors on the meta device will do. Of an ONNX file: the same, or shapes by input name, needed only where the
     file leaves sizes open. `batch_size` replaces the first axis of the inputs. A module whose call takes more than
-    `max_operators` is given up: it may never end. The module and its inputs are left as they are.
+    `max_operators` is given up: it may never end. The module and its inputs are left unchanged.
     """
     if batch_size is not None and batch_size < 1:
         raise UsageError(f"batch_size: must be at least 1 (got {batch_size})")

@@ -1,4 +1,4 @@
-"""What a captured model is: its layers in order, and which of them feed which with how many bytes.
+"""A captured model: its layers in order, and how many bytes flow from which to which.
 
 Values only: a captured model is saved, loaded and read without torch or onnx.
 """
@@ -27,7 +27,7 @@ def short_dtype(name: str) -> str:
 
 
 def input_index(position: int) -> int:
-    """How a model's input is named where layers are named by their index: below 0, the first input is -1."""
+    """The index of a model's input beside those of layers: negative, the first input is -1."""
     return -1 - position
 
 
@@ -90,15 +90,15 @@ class UnknownOperator:
 
 @dataclass(frozen=True)
 class Guess:
-    """A value that the model's code asked for and that only a real run would know, and what it was told."""
+    """A data-dependent value that the model's code read while it ran on shapes alone, and what was assumed."""
 
     name: str
-    """The path of the module that asked."""
+    """The path of the module that read it."""
     place: str
     """The file and the line."""
     answer: str
     count: int
-    """How often it was asked there."""
+    """How often it was read there."""
 
     def __str__(self) -> str:
         times = f" {self.count} times" if self.count > 1 else ""
@@ -117,11 +117,11 @@ class CapturedModel:
     how: str
     """Which way of capturing succeeded."""
     guesses: int = 0
-    """How often the model's code asked for a value that only a real run would know, and was answered with a guess."""
+    """How many data-dependent values the model's code read and got a guess for."""
     guessed: tuple[Guess, ...] = ()
-    """Where it asked."""
+    """Where, and what was assumed."""
     notes: tuple[str, ...] = ()
-    """What was taken for granted while capturing, in sentences: a person should know before trusting the whole."""
+    """What was assumed while capturing, in sentences."""
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
@@ -145,11 +145,11 @@ class CapturedModel:
 
     @property
     def unknown_flops_share(self) -> float:
-        return sum((each.flops_share for each in self.unknown_operators), 0.0)
+        return sum((operator.flops_share for operator in self.unknown_operators), 0.0)
 
     @property
     def unknown_bytes_share(self) -> float:
-        return sum((each.bytes_share for each in self.unknown_operators), 0.0)
+        return sum((operator.bytes_share for operator in self.unknown_operators), 0.0)
 
     @cached_property
     def unknown_operators(self) -> tuple[UnknownOperator, ...]:
@@ -160,7 +160,7 @@ class CapturedModel:
                 by_name.setdefault(layer.operator, []).append(layer)
         # A model without any work has no shares to speak of.
         flops, moved = max(self.flops, 1), max(self.moved_bytes, 1)
-        found = [
+        operators = [
             UnknownOperator(
                 operator,
                 len(calls),
@@ -169,7 +169,7 @@ class CapturedModel:
             )
             for operator, calls in by_name.items()
         ]
-        return tuple(sorted(found, key=lambda each: -each.bytes_share))
+        return tuple(sorted(operators, key=lambda operator: -operator.bytes_share))
 
     def save(self, path: str | Path) -> None:
         Path(path).write_bytes(_file_adapter().dump_json(_File(model=self)))
@@ -191,8 +191,8 @@ def load_captured(path: str | Path) -> CapturedModel:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{path}: not a captured model of this version: {place}: {first['msg']}") from None
+        location = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(f"{path}: not a captured model of this version: {location}: {first['msg']}") from None
     for mistake in _mistakes(model):
         raise UsageError(f"{path}: not a captured model: {mistake}")
     return model

@@ -1,4 +1,4 @@
-"""The inputs that a model is captured with: as they were given, or at another batch size."""
+"""The inputs that a model is captured with: as given, or at another batch size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from medn.capture.meta_run import LARGEST_KNOWN
+from medn.capture.meta_run import MAX_TRACKED_ELEMENTS
 from medn.capture.operators import tensors_in
 from medn.core.errors import UsageError
 from medn.core.units import format_bytes
@@ -17,7 +17,7 @@ from medn.core.units import format_bytes
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments of a model."""
 
-MOST_BYTES = 1 << 30
+MAX_INPUT_BYTES = 1 << 30
 """Inputs for a real run are not made larger than this."""
 
 
@@ -32,13 +32,13 @@ def arguments(example_inputs: Any) -> Inputs:
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs as they were given, and the batch size that is wanted: the first axis of the first tensor is the batch.
+    """Inputs as given, and the batch size to capture at: the first axis of the first tensor is the batch.
 
     Every tensor that begins with the same size is made longer or shorter by repeating or leaving out entries.
     """
 
     inputs: Inputs
-    given: int | None
+    example_size: int | None
     batch_size: int
 
     @property
@@ -58,23 +58,23 @@ class Example:
     @property
     def values(self) -> Inputs:
         """All with data."""
-        found = tensors_in(self.shapes)
+        tensors = tensors_in(self.shapes)
         if any(tensor.is_meta for tensor in tensors_in(self.inputs)):
             raise UsageError("not possible, the inputs have no data")
-        size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in found if tensor.is_meta)
-        if size_bytes > MOST_BYTES:
+        size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor.is_meta)
+        if size_bytes > MAX_INPUT_BYTES:
             raise UsageError(f"not possible, inputs of {format_bytes(size_bytes)} would have to be made")
         return self._resized(self._repeated)
 
     def _resized(self, make: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
         def resized(tensor: torch.Tensor) -> torch.Tensor:
-            if not tensor.dim() or len(tensor) != self.given or self.given == self.batch_size:
+            if not tensor.dim() or len(tensor) != self.example_size or self.example_size == self.batch_size:
                 return tensor
-            small = tensor[:1].numel() * self.batch_size <= LARGEST_KNOWN
+            small = tensor[:1].numel() * self.batch_size <= MAX_TRACKED_ELEMENTS
             return self._repeated(tensor) if small else make(tensor)
 
-        made: Inputs = tree_map_only(torch.Tensor, resized, self.inputs)
-        return made
+        inputs: Inputs = tree_map_only(torch.Tensor, resized, self.inputs)
+        return inputs
 
     def _shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
         return (self.batch_size, *tensor.shape[1:])
@@ -84,10 +84,10 @@ class Example:
         return tensor.detach().index_select(0, entries)
 
 
-def example_of(example_inputs: Any, batch_size: int | None) -> Example:
+def make_example(example_inputs: Any, batch_size: int | None) -> Example:
     inputs = arguments(example_inputs)
-    given = next((len(tensor) for tensor in tensors_in(inputs) if tensor.dim()), None)
-    example = Example(inputs, given, batch_size or given or 1)
+    example_size = next((len(tensor) for tensor in tensors_in(inputs) if tensor.dim()), None)
+    example = Example(inputs, example_size, batch_size or example_size or 1)
     try:
         sizes = [tensor.numel() * tensor.element_size() for tensor in tensors_in(example.shapes)]
     except (RuntimeError, OverflowError, TypeError):

@@ -1,10 +1,10 @@
 """A copy of a model that shares nothing with it that a call could change.
 
-Objects are copied as they lie in memory, so that no class has a say in it: neither `__deepcopy__` nor `__getstate__` of
-the model's own classes runs. Tensors are replaced by what `twin` makes of them, so that weights need not be copied.
-Code is not copied, but what a function of the model encloses is, and the modules it knows by global names: a hook or a
-replaced `forward` often names the model itself. The functions and classes that were met are told, so that what hangs on
-them can be watched.
+Objects are copied as they lie in memory: neither `__deepcopy__` nor `__getstate__` of the model's own classes is
+called. Tensors are replaced by what `copy_tensor` makes of them, so that weights need not be copied. Code is shared,
+but what a function of the model encloses is, and the modules it knows by global names: a hook or a replaced `forward`
+often names the model itself. The functions and classes that were met are listed, so that the state they reach can be
+restored.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ import torch
 
 from medn.core.errors import UsageError
 
-Twin = Callable[[torch.Tensor], torch.Tensor]
-"""Makes what stands for a tensor in a copy."""
+CopyTensor = Callable[[torch.Tensor], torch.Tensor]
+"""Makes the tensor that stands for another in a copy."""
 CODE = (type, types.FunctionType, functools._lru_cache_wrapper, property, staticmethod, classmethod)
 FIXED = (
     *(bool, int, float, complex, str, bytes, range, slice, types.NoneType, types.EllipsisType, types.ModuleType),
@@ -37,11 +37,11 @@ FIXED = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size, torch.fx.Graph, torch.fx.Node),
     *(torch._ops.OpOverload, torch._ops.OpOverloadPacket, np.dtype, np.generic),
 )
-"""What nobody can change, or what a call of a model leaves alone."""
+"""Immutable, or left alone by a call of a model."""
 LOCKS = {type(make()): make for make in (threading.Lock, threading.RLock)}
 LARGEST_ARRAY_BYTES = 64 << 20
 """Larger numpy arrays are not copied but shown in a form that cannot be written to."""
-DEEPEST = 100_000
+MAX_DEPTH = 100_000
 """Calls within one another; the copies of nested modules nest as deeply."""
 
 
@@ -49,30 +49,32 @@ class NotCopied:
     """Stands where something cannot be copied, and says so as soon as it is used."""
 
     def __init__(self, kind: str, where: str) -> None:
-        self.__dict__["_said"] = f"{where} is a {kind}, which cannot be copied, and a call must not use the model's own"
+        self.__dict__["_message"] = (
+            f"{where} is a {kind}, which cannot be copied, and a call must not use the model's own"
+        )
 
-    def _refuse(self, *given: Any) -> Any:
-        raise UsageError(self.__dict__["_said"])
+    def _refuse(self, *arguments: Any) -> Any:
+        raise UsageError(self.__dict__["_message"])
 
     __getattr__ = __setattr__ = __call__ = __iter__ = __next__ = __enter__ = __exit__ = __len__ = __bool__ = _refuse
     __getitem__ = __setitem__ = __contains__ = __await__ = __aiter__ = __anext__ = _refuse
 
 
-class _Gone:
-    """What a copy is when it is let go."""
+class _Released:
+    """The class of a copy when it is released."""
 
 
-_KEPT: list[Any] = []
-"""Copies that cannot be let go."""
+_UNRELEASED: list[Any] = []
+"""Copies that cannot be released."""
 
 
 class Copier:
     """Copies whatever it is given, each object once, for as long as the `with` lasts."""
 
-    def __init__(self, twin: Twin) -> None:
+    def __init__(self, copy_tensor: CopyTensor) -> None:
         self.code: list[Any] = []
         """Functions and classes that were met; they are not copied."""
-        self._twin = twin
+        self._copy_tensor = copy_tensor
         self._copies: dict[int, Any] = {}
         self._originals: list[Any] = []
         """Kept, so that no other object gets the address of one that was copied."""
@@ -81,13 +83,13 @@ class Copier:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let the copies go, without a word from `__del__`: it would clean up what the originals still need."""
-        for made in self._copies.values():
-            if hasattr(type(made), "__del__") and not isinstance(made, io.IOBase):
+        """Release the copies without calling `__del__`: it would clean up what the originals still need."""
+        for copied in self._copies.values():
+            if hasattr(type(copied), "__del__") and not isinstance(copied, io.IOBase):
                 try:
-                    object.__setattr__(made, "__class__", _Gone)
+                    object.__setattr__(copied, "__class__", _Released)
                 except TypeError:  # its memory is not that of a plain object
-                    _KEPT.append(made)
+                    _UNRELEASED.append(copied)
 
     def copy(self, value: Any, where: str = "the model") -> Any:
         with _deep_calls():
@@ -122,33 +124,33 @@ class Copier:
         return self._instance(value, where)
 
     def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
-        return tuple([self._copied(each, where) for each in value])
+        return tuple([self._copied(item, where) for item in value])
 
     def _mapping(self, value: dict[Any, Any], where: str) -> Any:
-        made = self._copies[id(value)] = copy.copy(value)
-        made.clear()
+        copied = self._copies[id(value)] = copy.copy(value)
+        copied.clear()
         for key, part in list(value.items()):
-            made[self._copied(key, where)] = self._copied(part, f"{where}.{key}" if isinstance(key, str) else where)
-        return made
+            copied[self._copied(key, where)] = self._copied(part, f"{where}.{key}" if isinstance(key, str) else where)
+        return copied
 
     def _sequence(self, value: list[Any] | deque[Any], where: str) -> Any:
-        made = self._copies[id(value)] = copy.copy(value)
-        made.clear()
-        made.extend([self._copied(part, where) for part in value])
-        return made
+        copied = self._copies[id(value)] = copy.copy(value)
+        copied.clear()
+        copied.extend([self._copied(part, where) for part in value])
+        return copied
 
     def _set(self, value: set[Any], where: str) -> Any:
-        made: set[Any] = set()
-        self._copies[id(value)] = made
-        made.update([self._copied(part, where) for part in value])
-        return made
+        copied: set[Any] = set()
+        self._copies[id(value)] = copied
+        copied.update([self._copied(part, where) for part in value])
+        return copied
 
     def _tensor(self, value: torch.Tensor, where: str) -> torch.Tensor:
-        made = self._copies[id(value)] = self._twin(value)
-        if value.__dict__ and made is not value:
+        copied = self._copies[id(value)] = self._copy_tensor(value)
+        if value.__dict__ and copied is not value:
             for name, part in value.__dict__.items():
-                made.__dict__.setdefault(name, self._copied(part, f"{where}.{name}"))
-        return made
+                copied.__dict__.setdefault(name, self._copied(part, f"{where}.{name}"))
+        return copied
 
     def _instance(self, value: Any, where: str) -> Any:
         """An object with attributes, as it lies in memory; one with other insides by the protocol of its own."""
@@ -158,39 +160,39 @@ class Copier:
         if not plain or isinstance(value, torch.jit.ScriptModule):
             return self._by_protocol(value, where)
         try:
-            made = object.__new__(kind)
+            copied = object.__new__(kind)
         except TypeError:  # its memory is not that of a plain object
             return self._by_protocol(value, where)
-        self._copies[id(value)] = made
+        self._copies[id(value)] = copied
         for name, part in list(getattr(value, "__dict__", {}).items()):
-            made.__dict__[name] = self._copied(part, where if name == "_modules" else f"{where}.{name}")
+            copied.__dict__[name] = self._copied(part, where if name == "_modules" else f"{where}.{name}")
         for name in slots_of(kind):
             if hasattr(value, name):
-                object.__setattr__(made, name, self._copied(getattr(value, name), f"{where}.{name}"))
-        return made
+                object.__setattr__(copied, name, self._copied(getattr(value, name), f"{where}.{name}"))
+        return copied
 
     def _by_protocol(self, value: Any, where: str) -> Any:
         if isinstance(value, np.ndarray) and value.nbytes > LARGEST_ARRAY_BYTES:
-            shown = value.view()
-            shown.flags.writeable = False
-            return shown
+            view = value.view()
+            view.flags.writeable = False
+            return view
         if hasattr(type(value), "__deepcopy__"):
             return copy.deepcopy(value, self._copies)
         reduced: Any = value.__reduce_ex__(4)
         if isinstance(reduced, str):
             return value
-        make, given, state, items, pairs = [*reduced, None, None, None][:5]
-        made = self._copies[id(value)] = make(*self._copied(tuple(given), where))
+        make, arguments, state, items, pairs = [*reduced, None, None, None][:5]
+        copied = self._copies[id(value)] = make(*self._copied(tuple(arguments), where))
         state = self._copied(state, where)
-        if hasattr(made, "__setstate__") and state is not None:
-            made.__setstate__(state)
+        if hasattr(copied, "__setstate__") and state is not None:
+            copied.__setstate__(state)
         else:
-            _set_state(made, state)
+            _set_state(copied, state)
         for part in items or ():
-            made.append(self._copied(part, where))
+            copied.append(self._copied(part, where))
         for key, part in pairs or ():
-            made[self._copied(key, where)] = self._copied(part, where)
-        return made
+            copied[self._copied(key, where)] = self._copied(part, where)
+        return copied
 
     def _method(self, value: types.MethodType, where: str) -> Any:
         return types.MethodType(self._copied(value.__func__, where), self._copied(value.__self__, where))
@@ -199,23 +201,23 @@ class Copier:
         self.code.append(value)
         cells = tuple([self._cell(cell, where) for cell in value.__closure__ or ()])
         names = dict(value.__globals__) if _global_modules(value) else value.__globals__
-        made = types.FunctionType(value.__code__, names, value.__name__, None, cells)
-        self._copies[id(value)] = made
+        copied = types.FunctionType(value.__code__, names, value.__name__, None, cells)
+        self._copies[id(value)] = copied
         for name in _global_modules(value):
             names[name] = self._copied(names[name], name)
-        made.__defaults__ = self._copied(value.__defaults__, where)
-        made.__kwdefaults__ = self._copied(value.__kwdefaults__, where)
-        made.__dict__.update(self._copied(value.__dict__, where))
+        copied.__defaults__ = self._copied(value.__defaults__, where)
+        copied.__kwdefaults__ = self._copied(value.__kwdefaults__, where)
+        copied.__dict__.update(self._copied(value.__dict__, where))
         for cell, original in zip(cells, value.__closure__ or (), strict=True):
             self._fill(cell, original, where)
-        return made
+        return copied
 
     def _cell(self, cell: types.CellType, where: str) -> types.CellType:
         if id(cell) not in self._copies:
             self._originals.append(cell)
             self._copies[id(cell)] = types.CellType()
-        found: types.CellType = self._copies[id(cell)]
-        return found
+        copied: types.CellType = self._copies[id(cell)]
+        return copied
 
     def _fill(self, cell: types.CellType, original: types.CellType, where: str) -> None:
         try:
@@ -234,9 +236,9 @@ class Copier:
         return weakref.proxy(self._copied(value.__reduce_ex__.__self__, where))
 
     def _thread_local(self, value: threading.local, where: str) -> Any:
-        made = self._copies[id(value)] = threading.local()
-        made.__dict__.update(self._copied(dict(value.__dict__), where))
-        return made
+        copied = self._copies[id(value)] = threading.local()
+        copied.__dict__.update(self._copied(dict(value.__dict__), where))
+        return copied
 
 
 def _random_generator(copier: Copier, value: torch.Generator, where: str) -> torch.Generator:
@@ -269,38 +271,38 @@ def _encloses(value: Any) -> bool:
 
 def _global_modules(function: types.FunctionType) -> list[str]:
     """Global names of modules, or of their methods, that a function uses: the model itself may be among them."""
-    found = [(name, function.__globals__.get(name)) for name in names_in(function.__code__)]
-    return [name for name, value in found if isinstance(getattr(value, "__self__", value), torch.nn.Module)]
+    values = [(name, function.__globals__.get(name)) for name in names_in(function.__code__)]
+    return [name for name, value in values if isinstance(getattr(value, "__self__", value), torch.nn.Module)]
 
 
 @functools.lru_cache(maxsize=100_000)
 def names_in(code: types.CodeType) -> frozenset[str]:
     """The names that code uses for globals and attributes, that of inner functions included."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     return frozenset(code.co_names).union(*map(names_in, inner))
 
 
 def slots_of(kind: type) -> Iterator[str]:
     """The names of attributes that lie beside an object's `__dict__`."""
-    for each in kind.__mro__:
-        slots = each.__dict__.get("__slots__", ())
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             private = name.startswith("__") and not name.endswith("__")
-            name = f"_{each.__name__.lstrip('_')}{name}" if private else name
+            name = f"_{base.__name__.lstrip('_')}{name}" if private else name
             if isinstance(getattr(kind, name, None), types.MemberDescriptorType):  # and not a property in its place
                 yield name
 
 
-def _set_state(made: Any, state: Any) -> None:
+def _set_state(target: Any, state: Any) -> None:
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if attributes:
-        made.__dict__.update(attributes)
+        target.__dict__.update(attributes)
     for name, part in (slots or {}).items():
-        setattr(made, name, part)
+        setattr(target, name, part)
 
 
 def _reopened(file: Any, where: str) -> Any:
-    """Another look at an open file, at the same place; what is written goes nowhere."""
+    """An open file opened once more, at the same position; what is written is discarded."""
     try:
         name, mode = os.devnull if file.writable() else file.name, file.mode
         opened = open(name, mode) if "b" in mode else open(name, mode, encoding=file.encoding)  # noqa: SIM115
@@ -313,7 +315,7 @@ def _reopened(file: Any, where: str) -> Any:
 @contextmanager
 def _deep_calls() -> Iterator[None]:
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, DEEPEST))
+    sys.setrecursionlimit(max(before, MAX_DEPTH))
     try:
         yield
     finally:

@@ -24,8 +24,8 @@ def capture_onnx(path: Path, example_inputs: Any, batch_size: int | None) -> Cap
         for name, element_type, shape in sizes:
             walk.shapes.set_type(walk.define(name, scope), element_type, shape)
             walk.graph.add_input(name, walk.shapes.tensor(name))
-        walk.go(model.graph, scope)
-        outputs = [(each.name, walk.shapes.tensor(walk.find(each.name, scope))) for each in model.graph.output]
+        walk.visit_graph(model.graph, scope)
+        outputs = [(output.name, walk.shapes.tensor(walk.find(output.name, scope))) for output in model.graph.output]
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     return walk.graph.finish(outputs, walk.parameter_bytes, how="ONNX file", notes=walk.notes)
@@ -37,12 +37,14 @@ def _input_sizes(
     """Name, element type and shape of each input, and the batch size: the first axis of the first input."""
     weights = {weight.name for weight in graph.initializer}
     weights |= {weight.values.name for weight in graph.sparse_initializer}
-    inputs = [each for each in graph.input if each.name not in weights]
-    given = _given_shapes(example_inputs, [each.name for each in inputs])
+    inputs = [value for value in graph.input if value.name not in weights]
+    given_shapes = _given_shapes(example_inputs, [value.name for value in inputs])
     mistakes: list[str] = []
     shapes = {
-        each.name: given[each.name] if each.name in given else _declared_shape(each, batch_size, mistakes)
-        for each in inputs
+        value.name: given_shapes[value.name]
+        if value.name in given_shapes
+        else _declared_shape(value, batch_size, mistakes)
+        for value in inputs
     }
     if mistakes:
         raise UsageError(f"its inputs leave sizes open that example_inputs must give: {'; '.join(mistakes)}")
@@ -51,7 +53,7 @@ def _input_sizes(
         raise UsageError(f"the batch size, which is the first axis of its inputs, must be at least 1 (got {before})")
     wanted = batch_size or before
     resized = {name: (wanted, *shape[1:]) if shape and shape[0] == before else shape for name, shape in shapes.items()}
-    return [(each.name, each.type.tensor_type.elem_type, resized[each.name]) for each in inputs], wanted
+    return [(value.name, value.type.tensor_type.elem_type, resized[value.name]) for value in inputs], wanted
 
 
 def _given_shapes(example_inputs: Any, names: list[str]) -> dict[str, Shape]:
@@ -60,32 +62,32 @@ def _given_shapes(example_inputs: Any, names: list[str]) -> dict[str, Shape]:
         return {}
     if not isinstance(example_inputs, Mapping):
         tensors = example_inputs if isinstance(example_inputs, Sequence) else [example_inputs]
-        if len(tensors) > len(names) or not all(hasattr(each, "shape") for each in tensors):
+        if len(tensors) > len(names) or not all(hasattr(tensor, "shape") for tensor in tensors):
             count = f"at most {len(names)} tensors"
             raise UsageError(f"example_inputs: must map input names to shapes or tensors, or be {count}")
         example_inputs = dict(zip(names, tensors, strict=False))
     for name in example_inputs:
         if name not in names:
             raise UsageError(unknown("input", name, names))
-    return {name: _sizes(name, getattr(each, "shape", each)) for name, each in example_inputs.items()}
+    return {name: _sizes(name, getattr(tensor, "shape", tensor)) for name, tensor in example_inputs.items()}
 
 
-def _sizes(name: str, given: Any) -> Shape:
+def _sizes(name: str, sizes: Any) -> Shape:
     try:
-        shape = tuple(map(int, given))
+        shape = tuple(map(int, sizes))
     except (TypeError, ValueError, OverflowError):
         shape = (-1,)
     if min(shape, default=0) < 0:
-        raise UsageError(f"example_inputs: {name}: must be a tensor or sizes from 0 on (got {given!r})")
+        raise UsageError(f"example_inputs: {name}: must be a tensor or sizes from 0 on (got {sizes!r})")
     return shape
 
 
-def _declared_shape(each: onnx.ValueInfoProto, batch_size: int | None, mistakes: list[str]) -> Shape:
+def _declared_shape(value: onnx.ValueInfoProto, batch_size: int | None, mistakes: list[str]) -> Shape:
     """The shape the file declares; an open first axis is the batch."""
-    if not each.type.HasField("tensor_type"):
-        mistakes.append(f"{one_line(each.name)}: only tensors can be inputs")
+    if not value.type.HasField("tensor_type"):
+        mistakes.append(f"{one_line(value.name)}: only tensors can be inputs")
     shape = []
-    for axis, size in enumerate(each.type.tensor_type.shape.dim):
+    for axis, size in enumerate(value.type.tensor_type.shape.dim):
         if size.HasField("dim_value") and size.dim_value > 0:
             shape.append(size.dim_value)
         elif axis == 0 and not size.dim_value:
@@ -93,5 +95,5 @@ def _declared_shape(each: onnx.ValueInfoProto, batch_size: int | None, mistakes:
         else:
             shape.append(0)
             named = f"got {size.dim_value}" if size.HasField("dim_value") else one_line(size.dim_param) or "no name"
-            mistakes.append(f"{one_line(each.name)}: axis {axis} ({named}) has no size")
+            mistakes.append(f"{one_line(value.name)}: axis {axis} ({named}) has no size")
     return tuple(shape)

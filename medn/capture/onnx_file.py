@@ -1,4 +1,4 @@
-"""Reading an ONNX file within bounds: nobody vouches for it, and a small file can describe something enormous."""
+"""Reading an ONNX file within limits: it is not trusted, and a small file can describe something enormous."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from google.protobuf.message import DecodeError
 from medn.core.errors import UsageError
 from medn.core.text import first_line
 
-LARGEST_BYTES = 2**31
+MAX_BYTES = 2**31
 """More than that no protobuf message can hold; larger models keep their weights in other files."""
-MOST_OPERATORS = 200_000
-"""After its functions are opened. The largest language models have some ten thousand."""
+MAX_OPERATORS = 200_000
+"""After its functions are inlined. The largest language models have some ten thousand."""
 
-MOST_LEVELS = 64
+MAX_LEVELS = 64
 """Of functions that call functions."""
 
 Function = tuple[str, str, str]
 """Domain, name and overload."""
 
 
-def called(node: onnx.NodeProto) -> Function:
+def function_of(node: onnx.NodeProto) -> Function:
     return node.domain, node.op_type, node.overload
 
 
@@ -33,7 +33,7 @@ def read_onnx(path: Path) -> onnx.ModelProto:
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path}: not a file")
-        if path.stat().st_size > LARGEST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path}: not an ONNX file: {path.stat().st_size:,} bytes, which none can have")
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
@@ -47,29 +47,32 @@ def read_onnx(path: Path) -> onnx.ModelProto:
 
 
 def _check_functions(path: Path, model: onnx.ModelProto) -> None:
-    """Functions that call functions grow with every level, so how many operators they open into is counted before."""
-    calls = {(each.domain, each.name, each.overload): Counter(_all_called(each.node)) for each in model.functions}
+    """Functions that call functions grow with every level, so the inlined operators are counted before."""
+    calls = {
+        (function.domain, function.name, function.overload): Counter(_all_functions(function.node))
+        for function in model.functions
+    }
     sizes: dict[Function, int] = {}
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         waiting = [name for name in calls if name not in sizes]
-        ready = [name for name in waiting if all(each in sizes for each in calls[name] if each in calls)]
-        sizes |= {name: _opened(calls[name], sizes) for name in ready}
-    left = [name for name in calls if name not in sizes]
-    if left:
-        raise UsageError(f"{path}: function {left[0][1][:80]!r} calls itself, or others {MOST_LEVELS} levels deep")
-    total = _opened(Counter(_all_called(model.graph.node)), sizes)
-    if total > MOST_OPERATORS:
-        raise UsageError(f"{path}: its functions open into {total:,} operators; at most {MOST_OPERATORS:,} are read")
+        ready = [name for name in waiting if all(function in sizes for function in calls[name] if function in calls)]
+        sizes |= {name: _expanded(calls[name], sizes) for name in ready}
+    unresolved = [name for name in calls if name not in sizes]
+    if unresolved:
+        raise UsageError(f"{path}: function {unresolved[0][1][:80]!r} calls itself, or others {MAX_LEVELS} levels deep")
+    total = _expanded(Counter(_all_functions(model.graph.node)), sizes)
+    if total > MAX_OPERATORS:
+        raise UsageError(f"{path}: its functions inline into {total:,} operators; at most {MAX_OPERATORS:,} are read")
 
 
-def _opened(calls: Counter[Function], sizes: dict[Function, int]) -> int:
+def _expanded(calls: Counter[Function], sizes: dict[Function, int]) -> int:
     return sum(count * sizes.get(name, 1) for name, count in calls.items())
 
 
-def _all_called(nodes: Iterable[onnx.NodeProto]) -> Iterator[Function]:
+def _all_functions(nodes: Iterable[onnx.NodeProto]) -> Iterator[Function]:
     """Every operator, those in the bodies of others included."""
     for node in nodes:
-        yield called(node)
+        yield function_of(node)
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
-                yield from _all_called(body.node)
+                yield from _all_functions(body.node)

@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from medn.capture.operator_call import Tensor
+from medn.capture.operator_call import TensorView
 from medn.core.errors import UsageError
 from medn.core.text import first_line, last_line, one_line
 
-LARGEST_KNOWN = 4096
-"""Elements of a tensor whose values are followed."""
-MOST_ELEMENTS = 2**48
+MAX_TRACKED_ELEMENTS = 4096
+"""Values of larger tensors are not computed."""
+MAX_ELEMENTS = 2**48
 """Of one tensor: beyond all memories there are."""
 BY_SHAPE = ("Shape", "Size")
 """Their results follow from the shape of what they are given."""
@@ -38,15 +38,15 @@ COMPUTED = frozenset(
 """The operators whose values are computed: those that exporters write sizes with. Each takes no longer than its tensors
 are large, whatever it is given, which cannot be said of all operators there are."""
 BOUNDED = ("Compress", "Concat", "Constant", "NonZero", "Reshape", "Slice", "Squeeze", "Unsqueeze")
-"""What these make is no larger than what they are given, so it is small even where its size is not known before."""
+"""Their output is no larger than their inputs, so it is small even where its size is not known before."""
 
 
-class Untold(UsageError):
-    """A size follows from values that only a real run has."""
+class UnknownSize(UsageError):
+    """A size depends on values that only a real run has."""
 
 
 class Shapes:
-    """What is known of each tensor so far: its type with its shape, and the values of small constants."""
+    """The type and shape of each tensor so far, and the values of small constants."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._opsets = list(model.opset_import)
@@ -63,7 +63,7 @@ class Shapes:
         self.values: dict[str, np.ndarray[Any, Any]] = {}
 
     def declare(self, name: str, declared: onnx.TypeProto) -> None:
-        """What the file says of a tensor that is not yet made."""
+        """The type that the file declares for a tensor."""
         self._declared[name] = declared
 
     def set_type(self, name: str, element_type: int, shape: Iterable[int]) -> None:
@@ -72,14 +72,14 @@ class Shapes:
             raise UsageError(f"tensor {name!r}: no such element type: {element_type}")
         if min(sizes, default=0) < 0:
             raise UsageError(f"tensor {name!r}: sizes must be from 0 on (got {sizes})")
-        if math.prod(sizes) > MOST_ELEMENTS:
+        if math.prod(sizes) > MAX_ELEMENTS:
             raise UsageError(f"tensor {name!r}: too large for any memory (got {sizes})")
         self._types[name] = onnx.helper.make_tensor_type_proto(element_type, sizes)
 
     def set_weight(self, name: str, weight: onnx.TensorProto) -> None:
         self.set_type(name, weight.data_type, weight.dims)
         external = weight.data_location == onnx.TensorProto.EXTERNAL
-        if not external and math.prod(weight.dims) <= LARGEST_KNOWN:
+        if not external and math.prod(weight.dims) <= MAX_TRACKED_ELEMENTS:
             try:
                 self.values[name] = onnx.numpy_helper.to_array(weight)
             except (ValueError, TypeError, OverflowError) as error:
@@ -89,28 +89,28 @@ class Shapes:
         self.values[name] = np.asarray(value)
 
     def element_type(self, name: str) -> int:
-        found: int = self._types[name].tensor_type.elem_type
-        return found
+        element_type: int = self._types[name].tensor_type.elem_type
+        return element_type
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> TensorView:
         kind = self._types[name].tensor_type
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         shape = tuple(dimension.dim_value for dimension in kind.shape.dim)
-        return Tensor(name, name, shape, dtype.name, dtype.itemsize, math.prod(shape) * dtype.itemsize)
+        return TensorView(name, name, shape, dtype.name, dtype.itemsize, math.prod(shape) * dtype.itemsize)
 
-    def follow(self, node: onnx.NodeProto) -> None:
-        """Find out the shapes of a node's outputs, and their values where they are small and known."""
-        found = self._inferred(node)
+    def infer(self, node: onnx.NodeProto) -> None:
+        """Infer the shapes of a node's outputs, and their values where they are small constants."""
+        types = self._inferred(node)
         names = [name for name in node.output if name]
-        for name, value in zip(names, self._computed(node, names, found), strict=False):
+        for name, value in zip(names, self._computed(node, names, types), strict=False):
             value = np.asarray(value)
             self.set_type(name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
             self.values[name] = value
         for name in names:
             if name not in self.values:
-                self._complete(node, name, found.get(name))
+                self._complete(node, name, types.get(name))
 
-    def follow_declared(self, node: onnx.NodeProto) -> None:
+    def take_declared(self, node: onnx.NodeProto) -> None:
         """Take the shapes of a node's outputs from what the file declares."""
         for name in filter(None, node.output):
             self._complete(node, name, None)
@@ -121,27 +121,29 @@ class Shapes:
             if candidate is not None and _elements(candidate) < np.inf:
                 kind = candidate.tensor_type
                 return self.set_type(name, kind.elem_type, [size.dim_value for size in kind.shape.dim])
-        raise Untold(f"{place(node)}: the shape of its output {name!r} cannot be told, and the file does not say it")
+        raise UnknownSize(
+            f"{describe_node(node)}: the shape of its output {name!r} is unknown, and the file does not declare it"
+        )
 
-    def _computed(self, node: onnx.NodeProto, names: list[str], found: Mapping[str, onnx.TypeProto]) -> Sequence[Any]:
+    def _computed(self, node: onnx.NodeProto, names: list[str], types: Mapping[str, onnx.TypeProto]) -> Sequence[Any]:
         """The values of the outputs; none where they are large or not all inputs are known."""
-        known = self._known_inputs(node) if node.op_type in COMPUTED and not node.domain else None
-        most = max((_elements(found.get(name)) for name in names), default=0.0)
-        if known is None or (most > LARGEST_KNOWN and not (np.isinf(most) and node.op_type in BOUNDED)):
+        inputs = self._known_inputs(node) if node.op_type in COMPUTED and not node.domain else None
+        most = max((_elements(types.get(name)) for name in names), default=0.0)
+        if inputs is None or (most > MAX_TRACKED_ELEMENTS and not (np.isinf(most) and node.op_type in BOUNDED)):
             return ()
         try:
             with np.errstate(all="ignore"):
-                return list(ReferenceEvaluator(node, opsets=self._versions).run(None, known))
+                return list(ReferenceEvaluator(node, opsets=self._versions).run(None, inputs))
         except Exception:  # onnx's own evaluator has gaps, each with an error of its own: then a value is not known
             return ()
 
     def _known_inputs(self, node: onnx.NodeProto) -> dict[str, np.ndarray[Any, Any]] | None:
         """The values of all inputs, or None where one is not known."""
-        given = [name for name in node.input if name]
+        names = [name for name in node.input if name]
         if node.op_type in BY_SHAPE:
-            tensors = map(self.tensor, given)
-            return {str(each.storage): np.broadcast_to(np.float32(0), each.shape) for each in tensors}
-        return {name: self.values[name] for name in given} if all(name in self.values for name in given) else None
+            tensors = map(self.tensor, names)
+            return {str(tensor.storage): np.broadcast_to(np.float32(0), tensor.shape) for tensor in tensors}
+        return {name: self.values[name] for name in names} if all(name in self.values for name in names) else None
 
     def _inferred(self, node: onnx.NodeProto) -> Mapping[str, onnx.TypeProto]:
         try:
@@ -150,25 +152,25 @@ class Shapes:
             return {}
         if not schema.deprecated:
             self._check(node)
-        given = [name for name in node.input if name]
-        data = {name: onnx.numpy_helper.from_array(self.values[name]) for name in given if name in self.values}
-        types = {name: self._types[name] for name in given}
+        names = [name for name in node.input if name]
+        data = {name: onnx.numpy_helper.from_array(self.values[name]) for name in names if name in self.values}
+        types = {name: self._types[name] for name in names}
         if node.op_type in SHAPE_KEEPING:
-            return {node.output[0]: types[given[0]]}
+            return {node.output[0]: types[names[0]]}
         try:
-            found: Mapping[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
+            inferred: Mapping[str, onnx.TypeProto] = onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._opsets, ir_version=self._ir_version
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
-            raise UsageError(f"{place(node)} does not fit the sizes of its inputs: {last_line(error)}") from None
-        return found
+            raise UsageError(f"{describe_node(node)} does not fit its inputs: {last_line(error)}") from None
+        return inferred
 
     def _check(self, node: onnx.NodeProto) -> None:
-        """Whether its inputs, outputs and attributes are such as the operator has."""
+        """Check inputs, outputs and attributes against the operator's schema."""
         try:
             onnx.checker.check_node(node, self._context)
         except (onnx.checker.ValidationError, RuntimeError) as error:
-            raise UsageError(f"{place(node)} is malformed: {first_line(error)}") from None
+            raise UsageError(f"{describe_node(node)} is malformed: {first_line(error)}") from None
 
 
 def _elements(kind: onnx.TypeProto | None) -> float:
@@ -176,10 +178,10 @@ def _elements(kind: onnx.TypeProto | None) -> float:
     if kind is None or not kind.tensor_type.HasField("shape"):
         return np.inf
     sizes = kind.tensor_type.shape.dim
-    return math.prod(each.dim_value for each in sizes) if all(each.HasField("dim_value") for each in sizes) else np.inf
+    return math.prod(size.dim_value for size in sizes) if all(size.HasField("dim_value") for size in sizes) else np.inf
 
 
-def place(node: onnx.NodeProto) -> str:
+def describe_node(node: onnx.NodeProto) -> str:
     return f"node {one_line(node.name)!r} ({operator(node)})"
 
 

@@ -1,4 +1,4 @@
-"""Going through the operators of an ONNX graph in their order, and through the graphs that they hold."""
+"""Visits the operators of an ONNX graph in order, and those of its subgraphs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import onnx
 
 from medn.capture.captured_model import CapturedLayer
-from medn.capture.graph import Graph
-from medn.capture.onnx_file import MOST_OPERATORS, called
+from medn.capture.graph_builder import GraphBuilder
+from medn.capture.onnx_file import MAX_OPERATORS, function_of
 from medn.capture.onnx_flops import node_flops
-from medn.capture.onnx_shapes import Shapes, operator, place
-from medn.capture.operator_call import Call, Tensor
+from medn.capture.onnx_shapes import Shapes, describe_node, operator
+from medn.capture.operator_call import Call, TensorView
 from medn.core.errors import UsageError
 from medn.core.text import first_line, one_line
 from medn.layer_generators.onnx_node import OnnxNode
@@ -22,8 +22,8 @@ from medn.layer_generators.recognition import recognise_node
 
 VIEWS = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout")
 """The same bytes by another name. A Transpose is none of them: runtimes of ONNX copy it."""
-PICKING = ("Gather", "GatherElements", "GatherND", "Slice")
-MOST_REPEATS = 2**63
+GATHERING = ("Gather", "GatherElements", "GatherND", "Slice")
+MAX_REPEATS = 2**63
 """How often a layer may run, in all loops around it together."""
 
 
@@ -41,14 +41,14 @@ class Scope:
 
     @classmethod
     def of(cls, graph: onnx.GraphProto, around: Scope | None = None) -> Scope:
-        declared = {each.name: each.type for each in (*graph.value_info, *graph.output)}
+        declared = {value.name: value.type for value in (*graph.value_info, *graph.output)}
         if around is None:
             return cls(ChainMap(), declared)
         return cls(around.names.new_child(), declared, around.path)
 
 
-class Part(NamedTuple):
-    """What going through a graph gave."""
+class Subgraph(NamedTuple):
+    """The layers and notes of a visited graph."""
 
     layers: tuple[CapturedLayer, ...]
     notes: tuple[str, ...]
@@ -63,12 +63,14 @@ class Part(NamedTuple):
 
 
 class Walk:
-    """Goes through the nodes in order."""
+    """Visits the nodes in order."""
 
     def __init__(self, model: onnx.ModelProto, batch_size: int) -> None:
         self.shapes = Shapes(model)
-        self._functions = {(each.domain, each.name, each.overload): each for each in model.functions}
-        self.graph = Graph(batch_size)
+        self._functions = {
+            (function.domain, function.name, function.overload): function for function in model.functions
+        }
+        self.graph = GraphBuilder(batch_size)
         self.notes: list[str] = []
         self.parameter_bytes = 0
         self._taken: set[str] = set()
@@ -76,42 +78,42 @@ class Walk:
         self._constant: set[str] = set()
         """Weights and what follows from weights alone: runtimes compute that once, when they load the model."""
         self._assumed: set[str] = set()
-        """Tensors with values that only the first time through a body has: good for sizes, and for nothing else."""
+        """Tensors with values of the first iteration of a loop: used for sizes only."""
 
-    def go(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def visit_graph(self, graph: onnx.GraphProto, scope: Scope) -> None:
         for weight in graph.initializer:
             self._add_weight(self.define(weight.name, scope), weight)
         for sparse in graph.sparse_initializer:
             name = self.define(sparse.values.name, scope)
             self.shapes.set_type(name, sparse.values.data_type, sparse.dims)
-            self._hold(name)
-        self._go_through(graph.node, scope)
+            self._add_constant(name)
+        self._visit_nodes(graph.node, scope)
 
-    def _go_through(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
+    def _visit_nodes(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
         for node in nodes:
             self._steps += 1
-            if self._steps > MOST_OPERATORS:
-                raise UsageError(f"more than {MOST_OPERATORS:,} operators are not read")
+            if self._steps > MAX_OPERATORS:
+                raise UsageError(f"more than {MAX_OPERATORS:,} operators are not read")
             try:
-                self._step(node, scope)
+                self._visit_node(node, scope)
             except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
                 # Attributes of the right type whose values do not fit one another or the inputs.
-                raise UsageError(f"{place(node)} is malformed: {first_line(error)}") from None
+                raise UsageError(f"{describe_node(node)} is malformed: {first_line(error)}") from None
 
-    def part(self, graph: onnx.GraphProto, scope: Scope) -> Part:
-        """Go through a graph, and take off again what it added: whether and how often it counts is known later."""
+    def subgraph(self, graph: onnx.GraphProto, scope: Scope) -> Subgraph:
+        """Visit a graph, and remove again what it added: whether and how often it counts is known later."""
         layers, notes = len(self.graph.layers), len(self.notes)
         try:
-            self.go(graph, scope)
-            return Part(tuple(self.graph.layers[layers:]), tuple(self.notes[notes:]))
+            self.visit_graph(graph, scope)
+            return Subgraph(tuple(self.graph.layers[layers:]), tuple(self.notes[notes:]))
         finally:
             del self.graph.layers[layers:]
             del self.notes[notes:]
 
-    def put(self, part: Part, repeats: int = 1) -> None:
-        """Put back what `part` took off, in the same place, as often as it runs."""
-        if repeats * max((layer.repeats for layer in part.layers), default=1) > MOST_REPEATS:
-            raise UsageError(f"a loop in loops runs more than {MOST_REPEATS:,} times")
+    def add_subgraph(self, part: Subgraph, repeats: int = 1) -> None:
+        """Add what `subgraph` removed, as often as it runs."""
+        if repeats * max((layer.repeats for layer in part.layers), default=1) > MAX_REPEATS:
+            raise UsageError(f"a loop in loops runs more than {MAX_REPEATS:,} times")
         self.graph.layers += [replace(layer, repeats=repeats * layer.repeats) for layer in part.layers]
         self.notes += part.notes
 
@@ -131,14 +133,14 @@ class Walk:
         return scope.names[name]
 
     def value(self, name: str) -> Any:
-        """What a tensor holds, where that is known for good."""
+        """The value of a constant tensor; None where it is unknown or only assumed."""
         return None if name in self._assumed else self.shapes.values.get(name)
 
     def assume(self, name: str, value: Any) -> None:
         self.shapes.set_value(name, value)
         self._assumed.add(name)
 
-    def tensors(self, names: Iterable[str]) -> tuple[Tensor, ...]:
+    def tensors(self, names: Iterable[str]) -> tuple[TensorView, ...]:
         return tuple(map(self.shapes.tensor, names))
 
     def pass_on(self, source: str, target: str) -> None:
@@ -153,14 +155,14 @@ class Walk:
 
     def _add_weight(self, name: str, weight: onnx.TensorProto) -> None:
         self.shapes.set_weight(name, weight)
-        self._hold(name)
+        self._add_constant(name)
         self.parameter_bytes += self.shapes.tensor(name).storage_bytes
 
-    def _step(self, node: onnx.NodeProto, scope: Scope) -> None:
-        from medn.capture.onnx_subgraphs import has_body, step_into  # which goes on with this walk
+    def _visit_node(self, node: onnx.NodeProto, scope: Scope) -> None:
+        from medn.capture.onnx_subgraphs import count_body, has_body  # circular: it visits bodies with this walk
 
-        if called(node) in self._functions:
-            self._open(node, self._functions[called(node)], scope)
+        if function_of(node) in self._functions:
+            self._inline(node, self._functions[function_of(node)], scope)
             return
         named = onnx.NodeProto(op_type=node.op_type, name=f"{scope.path}{node.name}")
         named.domain = "" if node.domain == "ai.onnx" else node.domain
@@ -168,89 +170,91 @@ class Walk:
         named.output.extend(self.define(name, scope) if name else "" for name in node.output)
         named.attribute.extend(node.attribute)
         if has_body(named):
-            step_into(self, named, scope)
+            count_body(self, named, scope)
         else:
-            self._visit(named)
+            self._visit_plain(named)
 
-    def _open(self, node: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope) -> None:
-        """Go through the nodes of a function of the file. It sees its inputs and nothing else around it."""
+    def _inline(self, node: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope) -> None:
+        """Visit the nodes of a function of the file, which sees its inputs only."""
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
-            raise UsageError(f"{place(node)} is malformed: the function has fewer inputs or outputs")
-        given = (self.find(name, scope) if name else "" for name in (*node.input, *[""] * len(function.input)))
+            raise UsageError(f"{describe_node(node)} is malformed: the function has fewer inputs or outputs")
+        inputs = (self.find(name, scope) if name else "" for name in (*node.input, *[""] * len(function.input)))
         declared = {each.name: each.type for each in function.value_info}
         outputs = dict(zip(node.output, function.output, strict=False))
         declared |= {own: scope.declared[name] for name, own in outputs.items() if name in scope.declared}
         path = f"{scope.path}{node.name}/" if node.name else scope.path
-        inner = Scope(ChainMap(dict(zip(function.input, given, strict=False))), declared, path)
+        inner = Scope(ChainMap(dict(zip(function.input, inputs, strict=False))), declared, path)
         attributes = {each.name: each for each in (*function.attribute_proto, *node.attribute)}
-        self._go_through((bound(each, attributes) for each in function.node), inner)
+        self._visit_nodes((bound(each, attributes) for each in function.node), inner)
         for name, own in outputs.items():
             scope.names[name] = self.find(own, inner)
 
-    def _visit(self, node: onnx.NodeProto) -> None:
-        self.shapes.follow(node)
-        given = [name for name in node.input if name]
-        made = [name for name in node.output if name]
-        if not self._assumed.isdisjoint(given):
-            self._assumed.update(made)
-        if self._follows_from_constants(node, given, made):
-            for name in made:
-                self._hold(name)
+    def _visit_plain(self, node: onnx.NodeProto) -> None:
+        self.shapes.infer(node)
+        inputs = [name for name in node.input if name]
+        outputs = [name for name in node.output if name]
+        if not self._assumed.isdisjoint(inputs):
+            self._assumed.update(outputs)
+        if self._follows_from_constants(node, inputs, outputs):
+            for name in outputs:
+                self._add_constant(name)
         elif node.op_type in VIEWS and not node.domain:
-            self.pass_on(given[0], made[0])
-        elif made:
-            self.graph.add(self._call(node, given, made))
+            self.pass_on(inputs[0], outputs[0])
+        elif outputs:
+            self.graph.add(self._call(node, inputs, outputs))
 
-    def _follows_from_constants(self, node: onnx.NodeProto, given: list[str], made: list[str]) -> bool:
-        if node.op_type == "Constant" or all(self.value(name) is not None for name in made):
+    def _follows_from_constants(self, node: onnx.NodeProto, inputs: list[str], outputs: list[str]) -> bool:
+        if node.op_type == "Constant" or all(self.value(name) is not None for name in outputs):
             return True
-        return bool(given) and all(name in self._constant for name in given)
+        return bool(inputs) and all(name in self._constant for name in inputs)
 
-    def _call(self, node: onnx.NodeProto, given: list[str], made: list[str]) -> Call:
-        described = self._describe(node, made)
+    def _call(self, node: onnx.NodeProto, inputs: list[str], outputs: list[str]) -> Call:
+        described = self._describe(node, outputs)
         return Call(
             name=one_line(node.name, longest=300),
             operator=operator(node),
-            reads=self.tensors(given),
-            writes=self.tensors(made),
+            reads=self.tensors(inputs),
+            writes=self.tensors(outputs),
             recognised=recognise_node(described),
             flops=node_flops(described),
-            picks=node.op_type in PICKING,
+            gathers=node.op_type in GATHERING,
         )
 
-    def _describe(self, node: onnx.NodeProto, made: list[str]) -> OnnxNode:
+    def _describe(self, node: onnx.NodeProto, outputs: list[str]) -> OnnxNode:
         return OnnxNode(
             operator=f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
             shapes=tuple(self.shapes.tensor(name).shape if name else None for name in node.input),
             values=tuple(map(self.value, node.input)),
             constant=tuple(name in self._constant for name in node.input),
-            attributes={each.name: _plain(onnx.helper.get_attribute_value(each)) for each in node.attribute},
-            output=self.shapes.tensor(made[0]).shape,
+            attributes={
+                attribute.name: _plain(onnx.helper.get_attribute_value(attribute)) for attribute in node.attribute
+            },
+            output=self.shapes.tensor(outputs[0]).shape,
             model_batch=self.graph.batch_size,
         )
 
-    def _hold(self, name: str) -> None:
+    def _add_constant(self, name: str) -> None:
         self._constant.add(name)
         self.graph.add_parameter(self.shapes.tensor(name))
 
 
 def bound(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """A node of a function with the attributes that the function was called with."""
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    del made.attribute[:]
+    copied = onnx.NodeProto()
+    copied.CopyFrom(node)
+    del copied.attribute[:]
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
-            own = made.attribute.add()
+            own = copied.attribute.add()
             own.CopyFrom(attribute)
             for graph in (*([own.g] if own.HasField("g") else []), *own.graphs):
-                nodes = [bound(each, attributes) for each in graph.node]
+                nodes = [bound(inner, attributes) for inner in graph.node]
                 del graph.node[:]
                 graph.node.extend(nodes)
         elif attribute.ref_attr_name in attributes:
-            made.attribute.add().CopyFrom(attributes[attribute.ref_attr_name])
-            made.attribute[-1].name = attribute.name
-    return made
+            copied.attribute.add().CopyFrom(attributes[attribute.ref_attr_name])
+            copied.attribute[-1].name = attribute.name
+    return copied
 
 
 def _plain(value: Any) -> Any:

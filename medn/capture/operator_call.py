@@ -1,4 +1,4 @@
-"""One operator at work on its tensors, in the words that torch and ONNX captures share."""
+"""A call of an operator with its tensors, as both torch and ONNX captures describe it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from medn.layer_generators.operation import Recognised, Shape
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """A tensor as an operator sees it. Views of one memory share its `storage` and differ in `place`."""
+class TensorView:
+    """A tensor as an operator sees it. Views of one storage share its id and differ in `region`."""
 
     storage: Hashable
-    place: Hashable
+    region: Hashable
     shape: Shape
     dtype: str
     element_bytes: int
@@ -37,21 +37,21 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Call:
-    """One operator at work."""
+    """A call of one operator."""
 
     name: str
     operator: str
-    reads: tuple[Tensor, ...]
-    writes: tuple[Tensor, ...]
+    reads: tuple[TensorView, ...]
+    writes: tuple[TensorView, ...]
     recognised: tuple[LayerKind, Recognised] | None = None
     flops: int | None = None
     """Of an operator that no kind knows, where they can be counted."""
     in_place: bool = False
-    """It writes into tensors that were there before."""
-    picks: bool = False
+    """It writes into existing tensors."""
+    gathers: bool = False
     """Of its first tensor it reads only as much as it writes, as an index does."""
 
 
-def distinct(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The same tensors, each once: what is given twice is read once."""
-    return tuple({(tensor.storage, tensor.place): tensor for tensor in tensors}.values())
+def distinct(tensors: tuple[TensorView, ...]) -> tuple[TensorView, ...]:
+    """The same tensors, each once: what is passed twice is read once."""
+    return tuple({(tensor.storage, tensor.region): tensor for tensor in tensors}.values())

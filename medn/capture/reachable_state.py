@@ -1,7 +1,7 @@
-"""What code can reach beside its arguments, remembered so that it can be put back.
+"""The state that code can reach beside its arguments, saved so that it can be restored.
 
 These are the names that the code uses: class attributes, closures, default arguments and global names, with the
-containers and objects they hold. Functions with a cache forget what they learned meanwhile.
+containers and objects they hold. Caches of functions that were filled meanwhile are cleared.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import torch
 from medn.capture.model_copy import CODE, FIXED, names_in, slots_of
 
 OPAQUE = {*sys.stdlib_module_names, "numpy"}
-"""Objects of their classes are not looked into."""
+"""Objects of their classes are not searched."""
 LIBRARIES = {*OPAQUE, "torch", "medn"}
-"""Their own names are none of the model's."""
+"""Their global names are not part of the model."""
 CONTAINERS = (OrderedDict, dict, list, deque, set)
-LONGEST = 10_000
-"""Items of a container that are looked into; of a longer one, only the items themselves are put back."""
-MOST = 300_000
-"""Objects that are looked at."""
+MAX_ITEMS = 10_000
+"""Items of a container that are searched; of a longer one, only the items themselves are restored."""
+MAX_OBJECTS = 300_000
+"""Objects that are searched."""
 LARGEST_ARRAY_BYTES = 1 << 20
 ABSENT = object()
 
 
-class Reached:
+class ReachableState:
     """Everything that can be reached from some functions and classes, as it is now."""
 
     def __init__(self, code: Iterable[Any]) -> None:
@@ -46,19 +46,19 @@ class Reached:
         self._unused: dict[str, list[Any]] = {}
         """Methods of classes by the names that no code has used so far."""
         self._pending = list(code)
-        while self._pending and len(self._seen) < MOST:
+        while self._pending and len(self._seen) < MAX_OBJECTS:
             value = self._pending.pop()
             if id(value) not in self._seen and not isinstance(value, _IGNORED):
                 self._seen[id(value)] = value
-                with suppress(Exception):  # an object that does not let itself be looked at is not put back
+                with suppress(Exception):  # an object that raises when it is read is not restored
                     self._look(value)
 
     def restore(self) -> None:
         for undo in self._undo:
             try:
                 undo()
-            except Exception as error:  # whatever a class raises; the others are put back all the same
-                warnings.warn(f"something that the model's code changed could not be put back: {error}", stacklevel=2)
+            except Exception as error:  # whatever a class raises; the others are restored all the same
+                warnings.warn(f"something that the model's code changed could not be restored: {error}", stacklevel=2)
         for space, before in self._names.values():
             _restore_names(space, before)
 
@@ -100,13 +100,13 @@ class Reached:
                 self._use(vars(module), names)
 
     def _use(self, space: dict[str, Any], names: frozenset[str]) -> list[types.ModuleType]:
-        """Remember these names of a namespace; the modules among them are given back."""
+        """Save these names of a namespace; returns the modules among them."""
         before = self._names.setdefault(id(space), (space, {}))[1]
         new = {name: space.get(name, ABSENT) for name in names if name not in before}
         before |= new
         self._pending += new.values()
-        modules = [each for name in names if isinstance(each := before[name], types.ModuleType)]
-        return [each for each in modules if not _of_library(each.__name__)]
+        modules = [module for name in names if isinstance(module := before[name], types.ModuleType)]
+        return [module for module in modules if not _of_library(module.__name__)]
 
     def _cell(self, cell: types.CellType) -> None:
         try:
@@ -128,7 +128,7 @@ class Reached:
             (self._pending if used else self._unused.setdefault(name, [])).append(member)
 
     def _container(self, value: Any) -> None:
-        base: Any = next(each for each in CONTAINERS if isinstance(value, each))
+        base: Any = next(container for container in CONTAINERS if isinstance(value, container))
         fill = base.extend if base in (list, deque) else base.update
         before = list(base.items(value) if issubclass(base, dict) else value)
 
@@ -139,7 +139,7 @@ class Reached:
                 fill(value, before)
 
         self._undo.append(undo)
-        if len(before) <= LONGEST:
+        if len(before) <= MAX_ITEMS:
             self._pending += base.values(value) if issubclass(base, dict) else before
 
     def _cache(self, cached: Any) -> None:
@@ -161,7 +161,7 @@ class Reached:
 
 
 _IGNORED = (*FIXED, types.BuiltinFunctionType, torch.Tensor)
-"""Tensors are not put back: no operator writes into those of others while a model is captured."""
+"""Tensors are not restored: no operator writes into those of others while a model is captured."""
 _PARTS: Mapping[type, tuple[str, ...]] = {
     types.MethodType: ("__func__", "__self__"),
     functools.partial: ("func", "args", "keywords"),

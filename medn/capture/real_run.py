@@ -1,4 +1,4 @@
-"""A real run that is listened to, and that writes into no memory but its own."""
+"""A real run that is recorded, and that writes into no memory but its own."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from medn.capture.operators import Listener, is_mixture, mixture, tensors_in, written_by
-from medn.capture.tensor_copies import Twins
+from medn.capture.operators import Listener, grouped_matmul, is_grouped_matmul, mutated_by, tensors_in
+from medn.capture.tensor_copies import TensorCopies
 
 DIRECT = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
-"""They hand out the memory itself."""
+"""They expose the memory itself."""
 
 
 class ListeningMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Tells every operator to the listener.
+    """Reports every operator to the listener.
 
-    Memory that was there before the run is somebody else's: it is copied when an operator is about to write into it,
+    Memory that existed before the run is copied when an operator is about to write into it,
     and from then on the copy is used in its place.
     """
 
     def __init__(self, listener: Listener, own: Iterable[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._listener = listener
-        self._copies = Twins(with_data=True)
+        self._copies = TensorCopies(with_data=True)
         self._own: dict[int, StorageWeakRef] = {}
         """Memories made by this run. A weak reference costs no memory, and keeps the address from being used again."""
         self._keep(own)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         arguments, keywords = tree_map_only(torch.Tensor, self._current, (args, kwargs or {}))
-        if is_mixture(function, arguments):
+        if is_grouped_matmul(function, arguments):
             with self:
-                return mixture(arguments[2].tolist(), *arguments, **keywords)
-        if not all(map(self.owns, written_by(function, arguments, keywords))):
-            for tensor in written_by(function, arguments, keywords):
+                return grouped_matmul(arguments[2].tolist(), *arguments, **keywords)
+        if not all(map(self.owns, mutated_by(function, arguments, keywords))):
+            for tensor in mutated_by(function, arguments, keywords):
                 self._copies.of(tensor)
             arguments, keywords = tree_map_only(torch.Tensor, self._current, (arguments, keywords))
         output = function(*arguments, **keywords)
-        given = {each.untyped_storage()._cdata for each in _strided(tensors_in((arguments, keywords)))}
-        self._keep(each for each in tensors_in(output) if _memory(each) not in given)
+        storages = {tensor.untyped_storage()._cdata for tensor in _strided(tensors_in((arguments, keywords)))}
+        self._keep(tensor for tensor in tensors_in(output) if _memory(tensor) not in storages)
         self._listener(function, arguments, keywords, output)
         return output
 
     def owns(self, tensor: torch.Tensor) -> bool:
-        """Whether nobody else knows the tensor's memory."""
+        """Whether the tensor's memory was made by this run."""
         return tensor.layout is not torch.strided or _memory(tensor) in self._own
 
     def _current(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -66,8 +66,8 @@ class ListeningMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._own[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
 
 
-class DirectMode(TorchFunctionMode):
-    """Whoever reads memory without an operator gets a copy of what is not the run's own."""
+class DirectReadMode(TorchFunctionMode):
+    """Reads of memory without an operator get a copy of what is not the run's own."""
 
     def __init__(self, listening: ListeningMode) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From what torch does to the calls of a graph: module paths, layers kept whole, views that cost nothing."""
+"""From torch operators to the calls of a graph: module paths, layers kept whole, views that cost nothing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
 
-from medn.capture.data_dependence import Endless
-from medn.capture.graph import Graph
-from medn.capture.operator_call import Call, Tensor
-from medn.capture.operators import tensors_in, written_by
+from medn.capture.data_dependence import EndlessRun
+from medn.capture.graph_builder import GraphBuilder
+from medn.capture.operator_call import Call, TensorView
+from medn.capture.operators import mutated_by, tensors_in
 from medn.layer_generators.kind import LayerKind
 from medn.layer_generators.operation import Recognised, operation_of
 from medn.layer_generators.recognition import recognise, recognise_module
@@ -33,18 +33,18 @@ WHOLE_FUNCTIONS: Mapping[Any, Any] = {
 
 RECURRENT = {torch.lstm, torch.gru}
 
-PICKING = {aten.index, aten.index_select, aten.gather, aten.embedding, aten.slice_copy, aten.select_copy}
+GATHERING = {aten.index, aten.index_select, aten.gather, aten.embedding, aten.slice_copy, aten.select_copy}
 OVERWRITING = {aten.copy_, aten.fill_, aten.zero_}
 """They change a tensor without reading it."""
-RESERVING = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided, aten.lift_fresh}
-"""They bring in memory that no layer has written."""
+ALLOCATING = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided, aten.lift_fresh}
+"""They allocate memory that no layer has written."""
 
-Known = tuple[LayerKind, Recognised]
+Match = tuple[LayerKind, Recognised]
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When a run is given up."""
+class RunLimits:
+    """When a run is stopped."""
 
     operators: int
     flops: float = math.inf
@@ -52,18 +52,18 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """A module at work, and the kind that knows it as a whole."""
+    """A module that is being called, and the layer kind that it matches as a whole."""
 
     name: str
     module: torch.nn.Module | None
-    known: Known | None
+    match: Match | None
 
 
-def view_of(tensor: torch.Tensor) -> Tensor:
+def view_of(tensor: torch.Tensor) -> TensorView:
     storage = tensor.untyped_storage()
-    return Tensor(
+    return TensorView(
         storage=storage._cdata,
-        place=(tensor.storage_offset(), tuple(tensor.shape), tensor.stride()),
+        region=(tensor.storage_offset(), tuple(tensor.shape), tensor.stride()),
         shape=tuple(tensor.shape),
         dtype=str(tensor.dtype).removeprefix("torch."),
         element_bytes=tensor.element_size(),
@@ -72,9 +72,9 @@ def view_of(tensor: torch.Tensor) -> Tensor:
 
 
 class Recorder:
-    """Hears every operator of a run and adds those that do work to a graph."""
+    """Receives every operator of a run and adds those that do work to a graph."""
 
-    def __init__(self, model: torch.nn.Module, graph: Graph, limits: Limits) -> None:
+    def __init__(self, model: torch.nn.Module, graph: GraphBuilder, limits: RunLimits) -> None:
         self.graph = graph
         self.operators, self.flops = 0, 0
         self._counted = 0
@@ -83,45 +83,45 @@ class Recorder:
         self._names = {id(module): name for name, module in model.named_modules()}
         self._path: list[_Step] = []
         self._thread = threading.get_ident()
-        self._kept: dict[int, StorageWeakRef] = {}
-        """Memories are known by their addresses. A weak reference costs no memory, and then none comes twice."""
+        self._storages: dict[int, StorageWeakRef] = {}
+        """Storages by address. A weak reference keeps the address from being used again."""
         self.inside_whole = 0
 
-    def hear(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
+    def on_operator(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
         """One operator was called; see `medn.capture.operators.Listener`."""
         self._count()
         if self.inside_whole:
             return
         packet = function.overloadpacket
-        given = tuple(map(view_of, tensors_in((arguments, keywords))))
-        changed = tuple(map(view_of, written_by(function, arguments, keywords)))
-        made = tuple(view for view in self._made(output) if view not in changed)
-        fresh = [view for view in made if view.storage not in {each.storage for each in given}]
-        if packet in RESERVING:
-            for view in made:
+        inputs = tuple(map(view_of, tensors_in((arguments, keywords))))
+        mutated = tuple(map(view_of, mutated_by(function, arguments, keywords)))
+        outputs = tuple(view for view in self._views(output) if view not in mutated)
+        fresh = [view for view in outputs if view.storage not in {tensor.storage for tensor in inputs}]
+        if packet in ALLOCATING:
+            for view in outputs:
                 self.graph.add_constant(view)
             return
-        # A view of what was given, in place or not, or a question without a tensor as its answer.
-        if torch.Tag.inplace_view in function.tags or not (fresh or changed):
+        # A view of an input, in place or not, or an operator that returns no tensor.
+        if torch.Tag.inplace_view in function.tags or not (fresh or mutated):
             return
-        overwritten = changed if packet in OVERWRITING or "out" in keywords else ()
+        overwritten = mutated if packet in OVERWRITING or "out" in keywords else ()
         operation = operation_of(function, arguments, keywords, output, self.graph.batch_size)
         self.graph.add(
             Call(
                 name=self.name,
                 operator=operation.name,
-                reads=tuple(view for view in given if view not in overwritten),
-                writes=(*changed, *made),
+                reads=tuple(view for view in inputs if view not in overwritten),
+                writes=(*mutated, *outputs),
                 recognised=recognise(operation),
                 flops=_counted_flops(function, arguments, keywords, output),
-                in_place=bool(changed),
-                picks=packet in PICKING,
+                in_place=bool(mutated),
+                gathers=packet in GATHERING,
             )
         )
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Follows which module is at work, and keeps whole what a kind knows as a whole."""
+        """Tracks which module is called, and keeps whole what a kind matches as a whole."""
         with ExitStack() as stack:
             for handle in (
                 register_module_forward_pre_hook(self._enter),
@@ -131,65 +131,65 @@ class Recorder:
             stack.enter_context(_WholeFunctions(self))
             yield
 
-    def call_whole(self, known: Known, operator: str, function: Any, arguments: Any, keywords: Any) -> Any:
+    def call_whole(self, match: Match, operator: str, function: Any, arguments: Any, keywords: Any) -> Any:
         """Call a function and record it as one layer, whatever it does inside."""
         self.inside_whole += 1
         try:
             output = function(*arguments, **keywords)
         finally:
             self.inside_whole -= 1
-        self._add_whole(_Step(self.name, None, known), operator, tensors_in((arguments, keywords)), output)
+        self._add_whole(_Step(self.name, None, match), operator, tensors_in((arguments, keywords)), output)
         return output
 
-    def _add_whole(self, step: _Step, operator: str, given: list[torch.Tensor], output: Any) -> None:
+    def _add_whole(self, step: _Step, operator: str, tensors: list[torch.Tensor], output: Any) -> None:
         if not self.inside_whole:
-            reads, writes = tuple(map(view_of, given)), self._made(output)
-            self.graph.add(Call(step.name, operator, reads, writes, step.known))
+            reads, writes = tuple(map(view_of, tensors)), self._views(output)
+            self.graph.add(Call(step.name, operator, reads, writes, step.match))
 
-    def _made(self, output: Any) -> tuple[Tensor, ...]:
+    def _views(self, output: Any) -> tuple[TensorView, ...]:
         tensors = tensors_in(output)
         for tensor in tensors:
             storage = tensor.untyped_storage()
-            if storage._cdata not in self._kept:
-                self._kept[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            if storage._cdata not in self._storages:
+                self._storages[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         return tuple(map(view_of, tensors))
 
     @property
     def name(self) -> str:
-        """The path of the module at work."""
+        """The path of the module that is being called."""
         return self._path[-1].name if self._path else ""
 
     def _enter(self, module: torch.nn.Module, arguments: Any) -> None:
-        if threading.get_ident() != self._thread:  # somebody else's module at work at the same time
+        if threading.get_ident() != self._thread:  # a module called by another thread
             return
-        known = recognise_module(module, tuple(tuple(tensor.shape) for tensor in tensors_in(arguments)))
-        self._path.append(_Step(self._names.get(id(module), self.name), module, known))
-        self.inside_whole += known is not None
+        match = recognise_module(module, tuple(tuple(tensor.shape) for tensor in tensors_in(arguments)))
+        self._path.append(_Step(self._names.get(id(module), self.name), module, match))
+        self.inside_whole += match is not None
 
     def _leave(self, module: torch.nn.Module, arguments: Any, *rest: Any) -> None:
-        """A module has returned, or failed and a module around it may go on: then torch tells no keywords."""
+        """A module has returned, or raised where a module around it may go on: then torch passes no keywords."""
         if threading.get_ident() != self._thread or not any(step.module is module for step in self._path):
             return
         while (step := self._path[-1]).module is not module:
             self._step_out(step)
         self._step_out(step)
-        if step.known is not None and len(rest) == 2:
+        if step.match is not None and len(rest) == 2:
             keywords, output = rest
-            given = [*tensors_in((arguments, keywords)), *module.parameters()]
-            self._add_whole(step, type(module).__name__, given, output)
+            tensors = [*tensors_in((arguments, keywords)), *module.parameters()]
+            self._add_whole(step, type(module).__name__, tensors, output)
 
     def _step_out(self, step: _Step) -> None:
         self._path.pop()
-        self.inside_whole -= step.known is not None
+        self.inside_whole -= step.match is not None
 
     def _count(self) -> None:
         self.operators += 1
         done = sum(layer.flops for layer in self.graph.layers[self._counted :])
         self.flops, self._counted = self.flops + done, len(self.graph.layers)
         if self.operators > self._limits.operators:
-            raise Endless(f"one call takes more than max_operators = {self._limits.operators}")
+            raise EndlessRun(f"one call takes more than max_operators = {self._limits.operators}")
         if self.flops > self._limits.flops:
-            raise Endless(f"one call takes more than {self._limits.flops:.2g} FLOPs")
+            raise EndlessRun(f"one call takes more than {self._limits.flops:.2g} FLOPs")
 
 
 class _WholeFunctions(TorchFunctionMode):
@@ -203,9 +203,9 @@ class _WholeFunctions(TorchFunctionMode):
         operator = WHOLE_FUNCTIONS.get(function, function)
         if operator in WHOLE_FUNCTIONS.values():
             operation = operation_of(operator, args, kwargs or {}, None)
-            known = recognise(operation)
-            if known is not None:
-                return self._recorder.call_whole(known, operation.name, function, args, kwargs or {})
+            match = recognise(operation)
+            if match is not None:
+                return self._recorder.call_whole(match, operation.name, function, args, kwargs or {})
         return function(*args, **(kwargs or {}))
 
 
@@ -218,6 +218,6 @@ def _last_states(steps: torch.Tensor, states: Any, *rest: Any) -> tuple[torch.Te
 
 
 def _counted_flops(function: Any, arguments: Any, keywords: Any, output: Any) -> int | None:
-    """The FLOPs of operators that are products in disguise, by torch's own formulas."""
+    """The FLOPs of operators for which torch has a formula."""
     formula = flop_registry.get(function.overloadpacket)
     return None if formula is None else int(formula(*arguments, **keywords, out_val=output))

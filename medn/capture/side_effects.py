@@ -1,4 +1,4 @@
-"""What a call of a model changes beside the model itself is put back: names of its code, random state, settings."""
+"""Undoes what a call of a model changes beside the model itself: global names, random state, settings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from medn.capture.reachable_state import Reached
+from medn.capture.reachable_state import ReachableState
 
 Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 """How it is read, and how it is set."""
 
 GENERATORS: tuple[Setting, ...] = (
     (random.getstate, random.setstate),
-    (np.random.get_state, np.random.set_state),  # the one that everybody shares
+    (np.random.get_state, np.random.set_state),  # the global one
     (torch.get_rng_state, torch.set_rng_state),
 )
 SETTINGS: tuple[Setting, ...] = (
@@ -32,15 +32,15 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 @contextmanager
-def put_back(code: Iterable[Any]) -> Iterator[None]:
-    """Whatever is done meanwhile to what these functions and classes can reach is undone, also after a failure."""
+def undo_side_effects(code: Iterable[Any]) -> Iterator[None]:
+    """Undo, also after a failure, all changes to state that these functions and classes can reach."""
     with ExitStack() as stack:
         for read, write in _generators():
             stack.callback(write, read())
         for setting in SETTINGS:
             stack.callback(_set, setting, setting[0]())
-        stack.callback(Reached(code).restore)
-        if "torch._dynamo" in sys.modules:  # what is compiled is compiled from shapes and would remember them
+        stack.callback(ReachableState(code).restore)
+        if "torch._dynamo" in sys.modules:  # compiled code would be specialised for these shapes
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield
 

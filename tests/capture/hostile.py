@@ -491,7 +491,7 @@ def a_call_that_fails_half_way() -> Made:
 def a_call_that_needs_data() -> Made:
     """Only a real run can tell its shapes, and all it keeps is written to."""
 
-    def picks(self: Any, x: torch.Tensor) -> torch.Tensor:
+    def gathers(self: Any, x: torch.Tensor) -> torch.Tensor:
         self.step.add_(1)
         self.fc.weight.mul_(2)
         self.fc.bias.detach().numpy()[0] = 3
@@ -500,6 +500,6 @@ def a_call_that_needs_data() -> Made:
         return self.held.relu()
 
     outside = torch.zeros(3)
-    net = Calls(picks)
+    net = Calls(gathers)
     net.register_buffer("step", torch.zeros(1))
     return net, torch.randn(400, 16)

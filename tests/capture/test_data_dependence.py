@@ -83,7 +83,7 @@ def test_a_guess_says_where_it_was_asked_and_what_was_taken() -> None:
     assert model.guesses == 1
     (guess,) = model.guessed
     line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "while x.amax()" in text)
-    assert (guess.name, guess.place, guess.answer, guess.count) == ("0", f"test_guesses.py:{line}", "False", 1)
+    assert (guess.name, guess.place, guess.answer, guess.count) == ("0", f"{Path(__file__).name}:{line}", "False", 1)
 
 
 def test_a_guess_that_cannot_be_afforded_to_be_found_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_guess_that_cannot_be_afforded_to_be_found_out_is_told(monkeypatch: py
 
 @pytest.mark.parametrize("kind", [Fixpoint, Stubborn])
 def test_a_loop_that_waits_for_a_value_is_given_up(kind: type[nn.Module]) -> None:
-    with pytest.raises(UsageError, match=r"it goes on asking for a value that only a real run would know \(test_gu"):
+    with pytest.raises(UsageError, match=r"value again and again that only a real run has \(test_data_dependence"):
         capture(kind(), NO_DATA)
 
 

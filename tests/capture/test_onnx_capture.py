@@ -303,7 +303,7 @@ def test_weights_kept_beside_the_file_are_not_needed(tmp_path: Path, write: Writ
 def test_an_operator_of_another_maker_needs_its_shape_declared(write: Write) -> None:
     nodes = [helper.make_node("Own", ["x"], ["a"], "own", domain="maker"), helper.make_node("Relu", ["a"], ["y"])]
     path = write(nodes, {"x": [2, 4]}, {"y": [2, 4]})
-    with pytest.raises(UsageError, match=r"node 'own' \(maker.Own\): the shape of its output 'a' cannot be told"):
+    with pytest.raises(UsageError, match=r"node 'own' \(maker.Own\): the shape of its output 'a' is unknown"):
         capture(path)
     model = onnx.load(path)
     model.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [2, 4]))

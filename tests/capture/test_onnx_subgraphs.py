@@ -111,7 +111,7 @@ def test_a_trip_count_that_only_a_real_run_knows_is_told(trips: int | None, tmp_
     inner = body("go", ending, limit=np.float32(9))
     model = loop_model(tmp_path, inner, trips=trips, inputs=[info("m", [], INT64)] if trips is None else [])
     assert model.layers[0].repeats == 1
-    assert model.notes == ("node 'Loop y' (Loop): only a real run knows how often it runs; counted once",)
+    assert model.notes == ("node 'Loop y' (Loop): how often it runs depends on data; counted once",)
 
 
 def test_loops_in_loops_multiply(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_sizes_that_follow_from_the_pass_are_those_of_the_first(tmp_path: Path) 
     main = graph([node("Loop", "m c x", "y", body=inner)], [info("x", [])], [info("y", [])], **held)
     model = captured(tmp_path, main)
     assert {layer.repeats for layer in model.layers} == {7}
-    assert model.notes == ("node 'Loop y' (Loop): sizes change from time to time; counted 7 times as the first time",)
+    assert model.notes == ("node 'Loop y' (Loop): sizes change between iterations; counted 7 times as in the first",)
 
 
 def test_a_body_whose_sizes_cannot_be_told_is_an_unknown_operator(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_body_whose_sizes_cannot_be_told_is_an_unknown_operator(tmp_path: Path
     model = loop_model(tmp_path, inner)
     assert [each.operator for each in model.unknown_operators] == ["Loop"]
     (note,) = model.notes
-    assert note.startswith("node 'Loop y' (Loop): its body is not counted, only the bytes it is given and gives: ")
+    assert note.startswith("node 'Loop y' (Loop): its body is not counted, only its inputs and outputs: ")
     assert "(NonZero): the shape of its output 'places" in note
 
 
@@ -265,7 +265,7 @@ def test_of_an_undecided_if_the_branch_that_does_more_counts(then: int, other: i
     assert model.layers[3].inputs == (2,)
     taken = "then_branch" if then > other else "else_branch"
     assert model.notes == (
-        f"node 'If y' (If): only a real run knows its condition; the {taken} is counted, which does more "
+        f"node 'If y' (If): its condition depends on data; the {taken} is counted, which does more "
         f"({3 * CONVOLUTION_FLOPS:,} FLOPs against {CONVOLUTION_FLOPS:,})",
     )
 
@@ -313,7 +313,7 @@ def test_functions_that_open_into_too_many_operators_are_refused(tmp_path: Path)
         calls = [helper.make_node(f"F{level - 1}", [f"t{i}"], [f"t{i + 1}"], domain="own") for i in range(10)]
         functions.append(helper.make_function("own", f"F{level}", ["t0"], ["t10"], calls, opsets))
     main = graph([helper.make_node("F11", ["x"], ["y"], domain="own")], [info("x", [2])], [info("y", [2])])
-    with pytest.raises(UsageError, match=r"its functions open into 1.*operators"):
+    with pytest.raises(UsageError, match=r"its functions inline into 1.*operators"):
         captured(tmp_path, main, functions)
 
 
@@ -343,8 +343,7 @@ def test_of_an_undecided_if_the_only_branch_with_sizes_counts(tmp_path: Path) ->
     model = captured(tmp_path, graph(nodes, inputs, [info("y", None)], w=WEIGHT))
     assert model.flops == CONVOLUTION_FLOPS
     assert model.notes == (
-        "node 'If y' (If): only a real run knows its condition; the else_branch is counted, "
-        "sizes in the other cannot be told",
+        "node 'If y' (If): its condition depends on data; the else_branch is counted, sizes in the other are unknown",
     )
 
 
@@ -361,7 +360,5 @@ def test_a_body_that_cannot_be_counted_is_not_said_to_be(tmp_path: Path) -> None
     main = graph([node("Loop", "m c x", "y", body=inner)], [info("x", [1, 4])], [info("y", [512, 4])], **held)
     model = captured(tmp_path, main)
     (note,) = model.notes
-    assert note.endswith(
-        "its body is not counted, only the bytes it is given and gives: its tensors do not grow evenly"
-    )
+    assert note.endswith("its body is not counted, only its inputs and outputs: its tensors do not grow evenly")
     assert [each.operator for each in model.unknown_operators] == ["Loop"]
