@@ -59,8 +59,8 @@ class Store:
 
     >>> import tempfile
     >>> with Store(Path(tempfile.mkdtemp()) / "measurements.sqlite") as store:
-    ...     store.count_points()
-    0
+    ...     store.visited()
+    {}
     """
 
     def __init__(self, path: Path, *, must_exist: bool = False) -> None:
@@ -209,9 +209,6 @@ class Store:
         """The keys of the points that were visited in any of these environments."""
         query = "SELECT DISTINCT point_key FROM visits WHERE environment_id = ?"
         return {row[0] for each in environment_ids for row in self._rows(query, each)}
-
-    def count_points(self) -> int:
-        return int(next(self._rows("SELECT COUNT(*) FROM points"))[0])
 
     def visited(self) -> dict[str, dict[int, str]]:
         """For each point the status of every pass over it so far."""

@@ -34,8 +34,6 @@ LATE_SHARE = 0.1
 
 LOOK_EVERY_S = 0.5
 
-THIS_MODULE = "medn.training.fit_processes"
-
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
