@@ -42,7 +42,7 @@ from medn.devices.onnx_export import export_onnx
 from medn.devices.quantize import Parts, quantized, to_bytes, to_parts
 from medn.devices.workload import output_error
 from medn.partition.graph import Link, graph_of
-from medn.partition.split import PLACES, Ways, split_between
+from medn.partition.split import PLACES, SplitCosts, split_between
 from medn.predictor.predictor import Predictor
 
 PASSES = 50
@@ -60,18 +60,18 @@ class Layers(NamedTuple):
 
     asked: tuple[CapturedLayer | None, ...]
     """None for operators that are not predicted: they take no time, and are in the precision of what is around them."""
-    ways: Ways
+    costs: SplitCosts
     outside: int
     """How many were asked for that lie outside what was measured."""
 
     @property
     def faster(self) -> Flags:
         """Which are in int8 in the fastest model."""
-        found = split_between(self.ways.graph, self.ways.here_s, self.ways.there_s, self.ways.link)
+        found = split_between(self.costs.graph, self.costs.here_s, self.costs.there_s, self.costs.link)
         return np.array([place == "there" for place in found.places])
 
     def total_s(self, in_int8: Flags) -> float:
-        return self.ways.price([PLACES[is_there] for is_there in in_int8.tolist()]).total_s
+        return self.costs.evaluate([PLACES[is_there] for is_there in in_int8.tolist()]).total_s
 
     def precisions(self, in_int8: Flags) -> dict[str, bool]:
         """Whether each layer that was asked for is in int8, by its name."""
@@ -112,7 +112,7 @@ def ask(predictor: Predictor, model: CapturedModel) -> Layers:
     for name, column in seconds.items():
         column[[each is not None for each in asked]] = found[name].latency_s
     outside = int((~(found["fp32"].in_range & found["int8"].in_range)).sum())
-    return Layers(asked, Ways(graph_of(model), seconds["fp32"], seconds["int8"], BORDER), outside)
+    return Layers(asked, SplitCosts(graph_of(model), seconds["fp32"], seconds["int8"], BORDER), outside)
 
 
 def operators(model: Any, layers: Sequence[str]) -> list[str]:

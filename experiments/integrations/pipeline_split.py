@@ -38,7 +38,7 @@ from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds
 from medn.model.prepared_model import predict_model
 from medn.partition.graph import Graph, Link, graph_of, module_starts
-from medn.partition.stages import Stages, pipeline_stages
+from medn.partition.stages import Pipeline, pipeline_stages
 
 LINK = Link(bytes_per_s=1e10)
 """All stages run in one process here, where handing a tensor on costs next to nothing."""
@@ -171,7 +171,7 @@ def stage_runs(pipe: Pipe, example: torch.Tensor) -> tuple[list[Callable[[], Any
     return runs, output
 
 
-def row(way: str, found: Stages, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
+def row(way: str, found: Pipeline, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
     predicted = [float(seconds[stage.start : stage.stop].sum()) for stage in found.stages]
     return {
         "stages": way,
@@ -184,11 +184,11 @@ def row(way: str, found: Stages, seconds: Array, begin: Sequence[str], stage_s: 
     }
 
 
-def both_ways(graph: Graph, seconds: Array, count: int) -> tuple[dict[str, Stages], float]:
+def both_ways(graph: Graph, seconds: Array, count: int) -> tuple[dict[str, Pipeline], float]:
     """Stages of as many layers each, stages of as many seconds each, and the seconds it takes to find these."""
     cuts = list(module_starts(graph.names))
 
-    def stages(seconds: Array) -> Stages:
+    def stages(seconds: Array) -> Pipeline:
         return pipeline_stages(graph, np.tile(seconds, (count, 1)), LINK, cuts=cuts)
 
     finding_s = best_s({"find": lambda: stages(seconds)}, passes=2)["find"]

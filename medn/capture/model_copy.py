@@ -2,7 +2,7 @@
 
 Objects are copied as they lie in memory: neither `__deepcopy__` nor `__getstate__` of the model's own classes is
 called. Tensors are replaced by what `copy_tensor` makes of them, so that weights need not be copied. Code is shared,
-but what a function of the model encloses is, and the modules it knows by global names: a hook or a replaced `forward`
+but not what a function of the model encloses, nor the modules it knows by global names: a hook or a replaced `forward`
 often names the model itself. The functions and classes that were met are listed, so that the state they reach can be
 restored.
 """

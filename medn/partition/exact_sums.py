@@ -1,4 +1,4 @@
-"""Sums of bytes without rounding. A crumb that is left over of a sum would cost a whole transfer, or a whole limit."""
+"""Sums of bytes without rounding: a rounding error could count as a transfer or break a memory limit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def is_amount(value: object) -> bool:
     return bool(0 <= value <= sys.float_info.max)
 
 
-def as_numbers(given: object) -> Array | None:
+def as_numbers(values: object) -> Array | None:
     """An array of numbers; None where something else was given."""
     try:
-        return np.asarray(given, dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -46,7 +46,7 @@ def whole(values: Iterable[float], scale: int) -> Whole:
 
 
 def running_sums(values: Whole) -> Whole:
-    """The sums of all values before each place.
+    """The sums of all values before each index.
 
     >>> running_sums(np.array([1, 2, 4])).tolist()
     [0, 1, 3, 7]
@@ -54,13 +54,13 @@ def running_sums(values: Whole) -> Whole:
     return _array([0, *accumulate(values.tolist())])
 
 
-def held_between(values: Whole, spans: Sequence[tuple[int, int]], places: int) -> Whole:
-    """The sum of those values at each place whose span, from its first to before its last place, holds it.
+def held_between(values: Whole, spans: Sequence[tuple[int, int]], length: int) -> Whole:
+    """At each index the sum of the values whose span `(first, stop)` contains it.
 
     >>> held_between(np.array([5, 2]), [(0, 2), (1, 3)], 4).tolist()
     [5, 7, 2, 0]
     """
-    change = [0] * (places + 1)
+    change = [0] * (length + 1)
     for value, (first, stop) in zip(values.tolist(), spans, strict=True):
         if first < stop:
             change[first] += value
@@ -69,7 +69,7 @@ def held_between(values: Whole, spans: Sequence[tuple[int, int]], places: int) -
 
 
 class RangeMaximum:
-    """The largest of any stretch of values, at once: those of stretches of 1, 2, 4, ... values are kept."""
+    """Range-maximum queries by a sparse table."""
 
     def __init__(self, values: Whole) -> None:
         self._rows = [values]
@@ -81,7 +81,7 @@ class RangeMaximum:
         self._levels = np.array([0, 0, *(length.bit_length() - 1 for length in range(2, count + 1))])
 
     def between(self, start: NDArray[np.int_], stop: NDArray[np.int_]) -> Whole:
-        """The largest from each start to before its stop; of a stretch that is empty, that of its first."""
+        """The largest from each start to before its stop; of an empty range, its first."""
         level = self._levels[np.maximum(stop - start, 0)]
         first = np.minimum(start, self._table.shape[1] - 1)
         second = np.maximum(stop - 2**level, first)
@@ -94,6 +94,6 @@ def _ratio(value: float) -> tuple[int, int]:
 
 
 def _array(numbers: list[int]) -> Whole:
-    # Room for adding up: sums of what is kept here, and a few times as much, must not overflow.
+    # Headroom: sums of what is kept here, and a few times as much, must not overflow.
     fits = sum(map(abs, numbers)) < 2**50
     return np.array(numbers, dtype=np.int64 if fits else object)

@@ -1,4 +1,4 @@
-"""What is partitioned: layers in order, the tensors between them, and the link that tensors cross."""
+"""The graph that is partitioned: layers in order, the tensors between them, and the link that tensors cross."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from medn.core.table import Array
 from medn.partition.exact_sums import held_between, is_amount, scale_of, whole
 
 OUTSIDE = -1
-"""Where the inputs of the model come from, in the place of a layer."""
+"""The source of the model's inputs, which is no layer."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """What one layer makes and others read. It crosses a link whole, and once for all readers on the other side."""
+    """The output of one layer that others read. It crosses a link whole, and once for all readers on the other side."""
 
     source: int
     """The index of a layer, or `OUTSIDE`."""
@@ -28,16 +28,16 @@ class Tensor:
     is_output: bool = False
     """Whether the caller of the model reads it too."""
     times: int = 1
-    """How often it is made and read in one run of the model, as inside of a loop."""
+    """How often it is written and read in one run of the model, as inside a loop."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """What lies between two devices."""
+    """The connection between two devices."""
 
     bytes_per_s: float
     latency_s: float = 0.0
-    """What every transfer takes, however small it is."""
+    """Of every transfer, however small."""
 
     def __post_init__(self) -> None:
         if not (is_amount(self.bytes_per_s) or self.bytes_per_s == math.inf) or not self.bytes_per_s:
@@ -101,7 +101,7 @@ class Graph:
         return len(self) if tensor.is_output else max(tensor.readers, default=tensor.source)
 
     def crossing_bytes(self) -> Array:
-        """What crosses between layers i - 1 and i, for each i from 0 (what goes in) to the last (what comes out).
+        """Bytes between layers i - 1 and i, for each i from 0 (the inputs) to the number of layers (the outputs).
 
         >>> Graph(("a", "b"), (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1,), 4), Tensor(1, (), 2, True))).crossing_bytes()
         array([8., 4., 2.])
@@ -116,33 +116,33 @@ class Graph:
 def graph_of(model: CapturedModel) -> Graph:
     """The graph of a captured model.
 
-    Of a tensor crosses as much as all its readers read together, but no more than all of it.
+    The bytes of a tensor that cross are those that all its readers read together, at most all of it.
     """
-    made: dict[int, float] = {index: layer.output_bytes for index, layer in enumerate(model.layers)}
-    made |= {-1 - position: port.size_bytes for position, port in enumerate(model.inputs)}
-    read: dict[int, float] = dict.fromkeys(made, 0)
-    readers: dict[int, list[int]] = {source: [] for source in made}
-    times = dict.fromkeys(made, 1)
+    produced_bytes: dict[int, float] = {index: layer.output_bytes for index, layer in enumerate(model.layers)}
+    produced_bytes |= {-1 - position: port.size_bytes for position, port in enumerate(model.inputs)}
+    read_bytes: dict[int, float] = dict.fromkeys(produced_bytes, 0)
+    readers: dict[int, list[int]] = {source: [] for source in produced_bytes}
+    times = dict.fromkeys(produced_bytes, 1)
     for target, layer in enumerate(model.layers):
         for source, size_bytes in zip(layer.inputs, layer.input_bytes, strict=True):
-            read[source] += size_bytes
+            read_bytes[source] += size_bytes
             readers[source].append(target)
             times[source] = max(times[source], model.crossings(source, target))
     outputs = {source for port in model.outputs for source in port.producers}
     for port in model.outputs:
         for source in port.producers:
-            read[source] += port.size_bytes
+            read_bytes[source] += port.size_bytes
     return Graph(
         names=tuple(layer.name for layer in model.layers),
         tensors=tuple(
             Tensor(
                 max(source, OUTSIDE),
                 tuple(readers[source]),
-                min(made[source], read[source]),
+                min(produced_bytes[source], read_bytes[source]),
                 source in outputs,
                 times[source],
             )
-            for source in made
+            for source in produced_bytes
             if readers[source] or source in outputs
         ),
         parameter_bytes=tuple(layer.parameter_bytes for layer in model.layers),
@@ -150,9 +150,9 @@ def graph_of(model: CapturedModel) -> Graph:
 
 
 def module_starts(names: Sequence[str]) -> dict[int, str]:
-    """The layers with which a module begins that was not at work before, and the path of that module.
+    """The layers that are the first of a module, and the path of that module.
 
-    Programs that take a model apart do it by modules, so these are the places where they can.
+    Tools that split a model do it by modules, so these are the possible cut points.
 
     >>> module_starts(["stem", "blocks.0.conv", "blocks.0.relu", "blocks.0", "blocks.1.conv", "stem"])
     {0: 'stem', 1: 'blocks', 2: 'blocks.0.relu', 4: 'blocks.1'}

@@ -1,4 +1,4 @@
-"""The search for stages: the slowest as fast as possible, and each with room on its device."""
+"""The search for pipeline stages: the slowest as fast as possible, and each within the memory of its device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medn.core.table import Array
 from medn.partition.exact_sums import RangeMaximum, Whole
 
 
-class Found(NamedTuple):
+class StageEnds(NamedTuple):
     """Where the stages end, and the seconds of the slowest."""
 
     stops: tuple[int, ...]
@@ -25,12 +25,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What stages hold, in whole numbers: their parameters, and for each batch in flight what is alive at most."""
+    """The memory of stages, in whole numbers: parameters, and for each batch in flight the peak of its live tensors."""
 
     until: Whole
     """The parameters of all layers before each end."""
     alive: Whole
-    """What tensors hold while each layer runs."""
+    """Live tensors while each layer runs."""
     in_flight: tuple[int, ...]
     """How many batches each stage holds at once."""
 
@@ -47,16 +47,16 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class StageProblem:
     """Stages to be found for devices in a given order. Arrays over ends of stages have one entry more than layers."""
 
     until_s: Array
     """For each device the seconds of all layers before each end."""
     sent_s: Array
-    """What it takes to send on what crosses each end; nothing at the end of the model."""
+    """Seconds of the transfer at each end; nothing at the end of the model."""
     memory: Memory
     limits: Whole
-    """What each device may hold."""
+    """The memory of each device."""
     may_end: NDArray[np.bool_]
     """Where a stage may end that is not the last one."""
 
@@ -69,10 +69,10 @@ class Problem:
         return np.asarray(self.until_s[stage, stop] - self.until_s[stage, start] + self.sent_s[stop])
 
     def fits(self, stage: int, start: NDArray[np.int_], stop: NDArray[np.int_]) -> NDArray[np.bool_]:
-        """Whether a stage has room; every shorter one has it too."""
+        """Whether a stage is within its memory; every shorter one is too."""
         return np.asarray(self.memory.of(stage, start, stop) <= self.limits[stage], dtype=np.bool_)
 
-    def best(self, below_s: float = math.inf) -> Found | None:
+    def best(self, below_s: float = math.inf) -> StageEnds | None:
         """The stages whose slowest is fastest, if it is faster than `below_s`.
 
         Exact: a bound that cannot be kept is raised to the least seconds of a stage it had forbidden, one that can
@@ -82,11 +82,11 @@ class Problem:
         low_s = 0.0
         while best is not None and low_s < best.slowest_s:
             middle_s = (low_s + best.slowest_s) / 2
-            found, least_s = self._within(middle_s if middle_s < best.slowest_s else low_s)
-            if found is None:
+            stages, least_s = self._within(middle_s if middle_s < best.slowest_s else low_s)
+            if stages is None:
                 low_s = least_s
             else:
-                best = found
+                best = stages
         return best
 
     def balanced(self, stops: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,17 +113,17 @@ class Problem:
         ends = slice(start, stop + 1)
         may_end = self.may_end[ends].copy()
         may_end[-1] = False
-        part = Problem(
+        part = StageProblem(
             self.until_s[stages, ends],
             self.sent_s[ends],
             self.memory.part(stages, start, stop),
             self.limits[stages],
             may_end,
         )
-        found = part.best()
-        return tuple(start + each for each in part.balanced(found.stops)) if found else ()
+        best = part.best()
+        return tuple(start + end for end in part.balanced(best.stops)) if best else ()
 
-    def _within(self, bound_s: float) -> tuple[Found | None, float]:
+    def _within(self, bound_s: float) -> tuple[StageEnds | None, float]:
         """Stages of at most so many seconds, if there are any, and the seconds of the fastest stage that was too slow.
 
         The shorter a stage is, the faster it is and the less memory it needs. So for each end only the last possible
@@ -153,10 +153,10 @@ class Problem:
             stops.append(stop)
             slowest_s = max(slowest_s, float(seconds[stop]))
             stop = int(start[stop])
-        return Found(tuple(reversed(stops)), slowest_s), least_s
+        return StageEnds(tuple(reversed(stops)), slowest_s), least_s
 
 
-class Shares(Problem):
+class MemoryShareProblem(StageProblem):
     """The same stages, judged by the share of its device's memory that each would take."""
 
     def costs(self, stage: int, start: NDArray[np.int_], stop: NDArray[np.int_]) -> Array:
@@ -166,18 +166,18 @@ class Shares(Problem):
         return np.ones(len(start), dtype=np.bool_)
 
 
-def best_order(problem: Problem, any_order: bool) -> tuple[tuple[int, ...], Found | None]:
+def best_order(problem: StageProblem, any_order: bool) -> tuple[tuple[int, ...], StageEnds | None]:
     """The best order of the devices, and their stages."""
     chosen: tuple[int, ...] = tuple(range(len(problem.until_s)))
-    best: Found | None = None
+    best: StageEnds | None = None
     for order in _orders(problem) if any_order else [chosen]:
-        found = problem.in_order(order).best(best.slowest_s if best else math.inf)
-        if found:
-            best, chosen = found, order
+        stages = problem.in_order(order).best(best.slowest_s if best else math.inf)
+        if stages:
+            best, chosen = stages, order
     return chosen, best
 
 
-def _orders(problem: Problem) -> Iterator[tuple[int, ...]]:
+def _orders(problem: StageProblem) -> Iterator[tuple[int, ...]]:
     """Every order of the devices; devices that are alike are not exchanged."""
     devices = [(row.tobytes(), limit) for row, limit in zip(problem.until_s, problem.limits.tolist(), strict=True)]
     first_alike = [devices.index(device) for device in devices]

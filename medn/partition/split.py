@@ -1,4 +1,4 @@
-"""A model between two devices, such as a phone and a server: the split with the least latency, over all there are."""
+"""A model split between two devices, such as a phone and a server: the placement of layers with the least latency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from medn.core.errors import UsageError, unknown
 from medn.core.table import Array
 from medn.partition.exact_sums import as_numbers, held_between, scale_of, whole
-from medn.partition.flow import Network
+from medn.partition.flow import FlowNetwork
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
 
 Place = Literal["here", "there"]
@@ -20,15 +20,15 @@ PLACES: tuple[Place, Place] = ("here", "there")
 
 
 @dataclass(frozen=True)
-class Split:
-    """Where each layer runs, and the seconds of one run of the model: layer after layer, waiting for each transfer."""
+class Placement:
+    """Which device runs each layer, and the seconds of one run: layer after layer, waiting for each transfer."""
 
     places: tuple[Place, ...]
     compute_s: float
     transfer_s: float
     here_bytes: float
     there_bytes: float
-    """What each device holds at most: the parameters of its layers, and the tensors it has made or was sent."""
+    """The peak memory of each device: the parameters of its layers, and the tensors it produced or received."""
 
     @property
     def total_s(self) -> float:
@@ -36,8 +36,8 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
-    """What a run of a model costs in each place and between the two. The inputs are here."""
+class SplitCosts:
+    """What layers cost on each device and tensors between the two. The inputs are here."""
 
     graph: Graph
     here_s: Array
@@ -72,8 +72,8 @@ class Ways:
     def back_s(self, tensor: Tensor) -> float:
         return (self.back or self.link).seconds(tensor.size_bytes) * tensor.times
 
-    def price(self, places: Sequence[Place]) -> Split:
-        """What a given split costs."""
+    def evaluate(self, places: Sequence[Place]) -> Placement:
+        """The cost of a given placement."""
         if len(places) != len(self.graph) or not all(place in PLACES for place in places):
             raise UsageError(f"places: must be {len(self.graph)} times 'here' or 'there'")
         compute_s = float(np.where(np.array(places) == "here", self.here_s, self.there_s).sum())
@@ -84,23 +84,23 @@ class Ways:
             if readers - {source}:
                 transfer_s += self.over_s(tensor) if source == "here" else self.back_s(tensor)
         here_bytes, there_bytes = (self._held_bytes(place, places) for place in PLACES)
-        return Split(tuple(places), compute_s, transfer_s, here_bytes, there_bytes)
+        return Placement(tuple(places), compute_s, transfer_s, here_bytes, there_bytes)
 
-    def _held_bytes(self, place: Place, places: Sequence[Place]) -> float:
-        """A device holds a tensor from when it is made to the last layer there that reads it. What is only needed on
-        the other side it has sent as soon as it was made."""
+    def _held_bytes(self, device: Place, places: Sequence[Place]) -> float:
+        """A device holds a tensor from when it is produced to the last layer there that reads it. What only the other
+        device reads is sent as soon as it is produced."""
         spans = []
         for tensor in self.graph.tensors:
-            home = "here" if tensor.source == OUTSIDE else places[tensor.source]
-            uses = [reader for reader in tensor.readers if places[reader] == place]
-            uses += [tensor.source] if home == place else []
-            uses += [len(self.graph) - 1] if tensor.is_output and self.outputs == place else []
-            spans.append((max(tensor.source, 0), max(max(uses), 0) + 1 if uses else 0))
+            source = "here" if tensor.source == OUTSIDE else places[tensor.source]
+            readers = [reader for reader in tensor.readers if places[reader] == device]
+            readers += [tensor.source] if source == device else []
+            readers += [len(self.graph) - 1] if tensor.is_output and self.outputs == device else []
+            spans.append((max(tensor.source, 0), max(max(readers), 0) + 1 if readers else 0))
         sizes = [tensor.size_bytes for tensor in self.graph.tensors]
         scale = scale_of(sizes)
         alive = held_between(whole(sizes, scale), spans, len(self.graph))
         own = zip(self.graph.parameter_bytes, places, strict=False)
-        return math.fsum(size for size, where in own if where == place) + int(alive.max()) / scale
+        return math.fsum(size for size, place in own if place == device) + int(alive.max()) / scale
 
 
 def split_between(
@@ -112,8 +112,8 @@ def split_between(
     back: Link | None = None,
     outputs: Place = "here",
     one_way: bool = False,
-) -> Split:
-    """The split with the least seconds from inputs here to outputs where they are wanted.
+) -> Placement:
+    """The placement with the least seconds from inputs here to outputs where they are wanted.
 
     With `one_way`, what has gone over does not come back before the end: no layer here reads what was made there.
 
@@ -121,22 +121,22 @@ def split_between(
     >>> split_between(graph, np.array([0.1, 5.0]), np.array([0.1, 0.5]), Link(bytes_per_s=100)).places
     ('here', 'there')
     """
-    ways = Ways(graph, here_s, there_s, link, back, outputs)
+    costs = SplitCosts(graph, here_s, there_s, link, back, outputs)
     if one_way:
-        _check_one_way(ways)
+        _check_one_way(costs)
     here, there = len(graph), len(graph) + 1
-    side = _network(ways, here, there, one_way).sink_side(here, there)
-    return ways.price([PLACES[is_there] for is_there in side[: len(graph)]])
+    side = _network(costs, here, there, one_way).sink_side(here, there)
+    return costs.evaluate([PLACES[is_there] for is_there in side[: len(graph)]])
 
 
-def _network(ways: Ways, here: int, there: int, one_way: bool) -> Network:
-    """A network in which every cut costs what the split costs that puts one side here and the other there."""
-    graph = ways.graph
-    network = Network(len(graph) + 2)
-    # More than any possible split: edges with so much room are never cut.
-    finite = [*ways.here_s[np.isfinite(ways.here_s)], *ways.there_s[np.isfinite(ways.there_s)]]
-    never = 1.0 + 2 * sum(finite) + 2 * sum(ways.over_s(each) + ways.back_s(each) for each in graph.tensors)
-    for layer, (here_s, there_s) in enumerate(zip(ways.here_s.tolist(), ways.there_s.tolist(), strict=True)):
+def _network(costs: SplitCosts, here: int, there: int, one_way: bool) -> FlowNetwork:
+    """A flow network in which every cut costs what the placement costs that has one side here and the other there."""
+    graph = costs.graph
+    network = FlowNetwork(len(graph) + 2)
+    # More than any possible placement: edges of this capacity are never cut.
+    finite = [*costs.here_s[np.isfinite(costs.here_s)], *costs.there_s[np.isfinite(costs.there_s)]]
+    never = 1.0 + 2 * sum(finite) + 2 * sum(costs.over_s(each) + costs.back_s(each) for each in graph.tensors)
+    for layer, (here_s, there_s) in enumerate(zip(costs.here_s.tolist(), costs.there_s.tolist(), strict=True)):
         # Of the two only the difference matters.
         if here_s > there_s:
             network.add_edge(layer, there, min(here_s - there_s, never))
@@ -146,13 +146,13 @@ def _network(ways: Ways, here: int, there: int, one_way: bool) -> Network:
         source = here if tensor.source == OUTSIDE else tensor.source
         readers = [*tensor.readers]
         if tensor.is_output:
-            readers.append(here if ways.outputs == "here" else there)
+            readers.append(here if costs.outputs == "here" else there)
         if len(readers) == 1:
-            network.add_edge(source, readers[0], ways.over_s(tensor), ways.back_s(tensor))
+            network.add_edge(source, readers[0], costs.over_s(tensor), costs.back_s(tensor))
         else:  # two nodes more, so that readers on the other side share one transfer
             over, back = network.add_node(), network.add_node()
-            network.add_edge(source, over, ways.over_s(tensor))
-            network.add_edge(back, source, ways.back_s(tensor))
+            network.add_edge(source, over, costs.over_s(tensor))
+            network.add_edge(back, source, costs.back_s(tensor))
             for reader in readers:
                 network.add_edge(over, reader, never)
                 network.add_edge(reader, back, never)
@@ -162,22 +162,22 @@ def _network(ways: Ways, here: int, there: int, one_way: bool) -> Network:
     return network
 
 
-def _check_one_way(ways: Ways) -> None:
-    """Where some layers can run only there and others only here, it may be that every way leads back."""
-    sources: list[list[int]] = [[] for _ in ways.graph.names]
-    for tensor in ways.graph.tensors:
+def _check_one_way(costs: SplitCosts) -> None:
+    """Where some layers can run only there and others only here, every placement may need the way back."""
+    sources: list[list[int]] = [[] for _ in costs.graph.names]
+    for tensor in costs.graph.tensors:
         for reader in tensor.readers if tensor.source != OUTSIDE else ():
             sources[reader].append(tensor.source)
-    names = ways.graph.names
-    held: dict[int, int] = {}
-    """For layers that must be there, the layer that can run only there and that they need."""
-    for layer, (here_s, there_s) in enumerate(zip(ways.here_s, ways.there_s, strict=True)):
+    names = costs.graph.names
+    needs: dict[int, int] = {}
+    """For layers that must be there: the layer that can run only there and that they need."""
+    for layer, (here_s, there_s) in enumerate(zip(costs.here_s, costs.there_s, strict=True)):
         if math.isinf(here_s):
-            held[layer] = layer
-        elif needed := [held[source] for source in sources[layer] if source in held]:
-            held[layer] = needed[0]
-        if math.isinf(there_s) and layer in held:
+            needs[layer] = layer
+        elif needed_here := [needs[source] for source in sources[layer] if source in needs]:
+            needs[layer] = needed_here[0]
+        if math.isinf(there_s) and layer in needs:
             raise UsageError(
                 f"no split goes over only once: layer {names[layer]!r} can run only here and needs "
-                f"{names[held[layer]]!r}, which can run only there"
+                f"{names[needs[layer]]!r}, which can run only there"
             )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
-from medn.partition.stages import Stages, pipeline_stages
+from medn.partition.stages import Pipeline, pipeline_stages
 
 SIZES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 3.0, 1e-9, 1e6]) | st.floats(0, 1e3)
 SECONDS = st.sampled_from([0.0, 0.1, 0.25, 1.0, 3.0]) | st.floats(0, 5)
@@ -156,7 +156,7 @@ NAN = math.nan
 GRAPH = chain(1, 1, parameter_bytes=[1, 1, 1])
 
 
-def two_stages(link: Link = Link(1), **options: Any) -> Stages:  # noqa: B008
+def two_stages(link: Link = Link(1), **options: Any) -> Pipeline:  # noqa: B008
     return pipeline_stages(GRAPH, np.ones((2, 3)), link, **options)
 
 

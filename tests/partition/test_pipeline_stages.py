@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from medn.core.errors import UsageError
 from medn.core.table import Array
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
-from medn.partition.stages import Stages, pipeline_stages
+from medn.partition.stages import Pipeline, pipeline_stages
 
 LINK = Link(bytes_per_s=1.0)
 
@@ -29,7 +29,7 @@ class Case:
     limits: list[float] | None
     cuts: set[int] | None
 
-    def solve(self, any_order: bool = False) -> Stages:
+    def solve(self, any_order: bool = False) -> Pipeline:
         return pipeline_stages(
             self.graph, self.seconds, self.link, memory_limits=self.limits, cuts=self.cuts, any_order=any_order
         )
@@ -116,7 +116,7 @@ def chain(*sizes: float, parameter_bytes: Sequence[float] = ()) -> Graph:
     return Graph(tuple(map(str, range(len(sizes) + 1))), tensors, tuple(parameter_bytes))
 
 
-def bounds(found: Stages) -> list[tuple[int, int]]:
+def bounds(found: Pipeline) -> list[tuple[int, int]]:
     return [(stage.start, stage.stop) for stage in found.stages]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
 from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
-from medn.partition.split import PLACES, Place, Split, Ways, split_between
+from medn.partition.split import PLACES, Place, Placement, SplitCosts, split_between
 
 SECONDS = st.floats(0, 10).map(lambda value: round(value, 3))
 
@@ -30,7 +30,7 @@ def graphs(draw: st.DrawFn, most: int = 6) -> Graph:
 
 
 @st.composite
-def ways(draw: st.DrawFn) -> Ways:
+def costs(draw: st.DrawFn) -> SplitCosts:
     graph = draw(graphs())
     here_s, there_s = [], []
     for _ in graph.names:
@@ -39,7 +39,7 @@ def ways(draw: st.DrawFn) -> Ways:
         there_s.append(math.inf if only == "here" else draw(SECONDS))
     links = st.builds(Link, st.sampled_from([1.0, 10.0, 1000.0]), st.sampled_from([0.0, 0.5]))
     places: tuple[Place, ...] = PLACES
-    return Ways(
+    return SplitCosts(
         graph,
         np.array(here_s),
         np.array(there_s),
@@ -49,19 +49,20 @@ def ways(draw: st.DrawFn) -> Ways:
     )
 
 
-def cost(ways: Ways, places: Sequence[Place]) -> float:
+def cost(costs: SplitCosts, places: Sequence[Place]) -> float:
     """The seconds of a split, moving each tensor when it is first needed and keeping the copy."""
     total = sum(
-        here if place == "here" else there for here, there, place in zip(ways.here_s, ways.there_s, places, strict=True)
+        here if place == "here" else there
+        for here, there, place in zip(costs.here_s, costs.there_s, places, strict=True)
     )
-    for tensor in ways.graph.tensors:
+    for tensor in costs.graph.tensors:
         home: Place = "here" if tensor.source == OUTSIDE else places[tensor.source]
         held: set[Place] = {home}
-        needed = [places[reader] for reader in tensor.readers] + ([ways.outputs] if tensor.is_output else [])
+        needed = [places[reader] for reader in tensor.readers] + ([costs.outputs] if tensor.is_output else [])
         for place in needed:
             if place not in held:
                 held.add(place)
-                link = ways.link if home == "here" else ways.back or ways.link
+                link = costs.link if home == "here" else costs.back or costs.link
                 total += link.latency_s + tensor.size_bytes / link.bytes_per_s
     return float(total)
 
@@ -74,32 +75,32 @@ def goes_back(graph: Graph, places: Sequence[Place]) -> bool:
     )
 
 
-def solve(ways: Ways, one_way: bool = False) -> Split:
+def solve(costs: SplitCosts, one_way: bool = False) -> Placement:
     return split_between(
-        ways.graph, ways.here_s, ways.there_s, ways.link, back=ways.back, outputs=ways.outputs, one_way=one_way
+        costs.graph, costs.here_s, costs.there_s, costs.link, back=costs.back, outputs=costs.outputs, one_way=one_way
     )
 
 
 @settings(max_examples=100, deadline=None)
-@given(ways())
-def test_no_split_of_any_graph_is_faster(ways: Ways) -> None:
-    best = min(cost(ways, places) for places in itertools.product(PLACES, repeat=len(ways.graph)))
-    found = solve(ways)
+@given(costs())
+def test_no_split_of_any_graph_is_faster(costs: SplitCosts) -> None:
+    best = min(cost(costs, places) for places in itertools.product(PLACES, repeat=len(costs.graph)))
+    found = solve(costs)
     assert found.total_s == pytest.approx(best, abs=1e-9)
-    assert cost(ways, found.places) == pytest.approx(found.total_s)
+    assert cost(costs, found.places) == pytest.approx(found.total_s)
 
 
 @settings(max_examples=100, deadline=None)
-@given(ways())
-def test_no_split_that_goes_over_once_is_faster(ways: Ways) -> None:
-    allowed = [each for each in itertools.product(PLACES, repeat=len(ways.graph)) if not goes_back(ways.graph, each)]
-    best = min(cost(ways, places) for places in allowed)
+@given(costs())
+def test_no_split_that_goes_over_once_is_faster(costs: SplitCosts) -> None:
+    allowed = [each for each in itertools.product(PLACES, repeat=len(costs.graph)) if not goes_back(costs.graph, each)]
+    best = min(cost(costs, places) for places in allowed)
     if math.isinf(best):
         with pytest.raises(UsageError, match="goes over only once"):
-            solve(ways, one_way=True)
+            solve(costs, one_way=True)
         return
-    found = solve(ways, one_way=True)
-    assert not goes_back(ways.graph, found.places)
+    found = solve(costs, one_way=True)
+    assert not goes_back(costs.graph, found.places)
     assert found.total_s == pytest.approx(best, abs=1e-9)
 
 
@@ -194,7 +195,7 @@ def test_what_cannot_be_asked_is_told(change: dict[str, object], sentence: str) 
 
 def test_only_places_can_be_priced() -> None:
     with pytest.raises(UsageError, match="places: must be 4 times 'here' or 'there'"):
-        Ways(diamond(), np.ones(4), np.ones(4), Link(1.0)).price(["here"])
+        SplitCosts(diamond(), np.ones(4), np.ones(4), Link(1.0)).evaluate(["here"])
 
 
 def test_each_side_holds_its_parameters_and_what_is_alive_there() -> None:
@@ -203,15 +204,15 @@ def test_each_side_holds_its_parameters_and_what_is_alive_there() -> None:
         (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1, 2), 4), Tensor(1, (2,), 2), Tensor(2, (), 1, True)),
         (100, 200, 300),
     )
-    ways = Ways(graph, np.ones(3), np.ones(3), Link(1.0))
-    assert ways.price(["here", "there", "here"]).here_bytes == 400 + (8 + 4)
-    assert ways.price(["here", "there", "here"]).there_bytes == 200 + (4 + 2)
-    assert ways.price(["here"] * 3).there_bytes == 0
+    costs = SplitCosts(graph, np.ones(3), np.ones(3), Link(1.0))
+    assert costs.evaluate(["here", "there", "here"]).here_bytes == 400 + (8 + 4)
+    assert costs.evaluate(["here", "there", "here"]).there_bytes == 200 + (4 + 2)
+    assert costs.evaluate(["here"] * 3).there_bytes == 0
 
 
 def test_what_crosses_inside_of_a_loop_crosses_each_time() -> None:
     graph = Graph(("a", "b"), (Tensor(0, (1,), 3, times=10),))
-    assert Ways(graph, np.ones(2), np.ones(2), Link(1.0, 0.5)).price(["here", "there"]).transfer_s == 35.0
+    assert SplitCosts(graph, np.ones(2), np.ones(2), Link(1.0, 0.5)).evaluate(["here", "there"]).transfer_s == 35.0
 
 
 def test_layers_that_take_years_on_one_side_leave_the_others_exact() -> None:
