@@ -89,7 +89,7 @@ def engines(model: str, fitted: Fitted, width: int) -> Iterator[Engine]:
     yield Engine(model, "its own library", _pickled_bytes(fitted), native)
 
     def deployed() -> Ways:
-        made = restore(parts)
+        made = restore(parts, width)
         made.one(np.ones(width))
         return made.one, made.log_value
 

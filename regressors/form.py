@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.errors import UsageError, unknown
-from medn.core.registry import import_modules
+from medn.core.errors import UsageError
+from medn.core.registry import Registry
 from medn.core.table import Array
 
 
@@ -40,9 +40,10 @@ class Parts:
 
 
 class Form(ABC):
-    """Something that predicts. One subclass per sort of computation, with `@register_form` above it."""
+    """Something that predicts. One subclass in one file per sort of computation, with `@forms.register` above it."""
 
-    form: ClassVar[str]
+    name: ClassVar[str]
+    description: ClassVar[str]
 
     @abstractmethod
     def log_value(self, inputs: Array) -> Array:
@@ -54,7 +55,7 @@ class Form(ABC):
 
     def gradient(self, inputs: Array) -> Array:
         """How the logarithm changes with each input, in the shape of the inputs."""
-        raise UsageError(f"a form of the sort {self.form!r} has no gradient; networks and rooflines have one")
+        raise UsageError(f"a form of the sort {self.name!r} has no gradient; networks and rooflines have one")
 
     def check(self, width: int) -> None:
         """That it can be evaluated for any row of so many inputs. Raises a ValueError that says why not.
@@ -71,8 +72,8 @@ class Form(ABC):
 
     @classmethod
     @abstractmethod
-    def from_parts(cls, parts: Parts) -> Form:
-        """The form that `parts` describes."""
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Form:
+        """The form that `parts` describes; `inner` are the forms inside it, restored and checked."""
 
     def predict(self, inputs: Array) -> Array:
         """What was learned, in its unit."""
@@ -81,23 +82,18 @@ class Form(ABC):
 
 MOST_LEVELS = 8
 
-_forms: dict[str, type[Form]] = {}
+forms: Registry[type[Form]] = Registry("deployed form", package="medn.regressors.forms", make=lambda form: form)
 
 
-def register_form(form_class: type[Form]) -> type[Form]:
-    _forms[form_class.form] = form_class
-    return form_class
+def restore(parts: Parts, width: int) -> Form:
+    """The form that parts describe, checked to take so many inputs: a file may hold anything.
 
-
-def restore(parts: Parts, width: int | None = None) -> Form:
-    """Rebuild a form from its parts, and check that it takes so many inputs: a file may hold anything."""
+    A file only names a form, and brings arrays and facts for it: all code is that of registered forms.
+    """
     if parts.levels > MOST_LEVELS:
         raise ValueError(f"forms inside forms must be at most {MOST_LEVELS} levels deep")
-    if parts.form not in _forms:
-        import_modules("medn.regressors.forms")
-    if parts.form not in _forms:
-        raise UsageError(unknown("deployed form", parts.form, _forms))
-    form = _forms[parts.form].from_parts(parts)
-    if width is not None:
-        form.check(width)
+    if parts.form not in forms:
+        raise UsageError(forms.absence(parts.form))
+    form = forms[parts.form].from_parts(parts, tuple(restore(each, width) for each in parts.inner))
+    form.check(width)
     return form

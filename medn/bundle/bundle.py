@@ -20,7 +20,6 @@ from medn.bundle.checks import check_candidate, check_declared, check_rates, che
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
 from medn.core.quantities import FURTHER
-from medn.core.registry import brought_along
 from medn.core.text import LONGEST_LINE, one_line, shown
 from medn.core.values import Scalar, plain, told
 from medn.deployed.candidate import Candidate, deployed_of, describe, from_description
@@ -57,7 +56,7 @@ class Entry:
         if self.declared:
             return self.declared
         if self.kind not in layer_kinds:
-            raise UsageError(brought_along("layer kind", self.kind))
+            raise UsageError(layer_kinds.absence(self.kind))
         newest = layer_kinds[self.kind]
         return newest if self.revision is None else newest.as_of(self.revision)
 

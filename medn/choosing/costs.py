@@ -162,7 +162,7 @@ class _Timing:
     def _load(self) -> Form:
         import safetensors.numpy
 
-        form = restore(unpack(self.tree, safetensors.numpy.load(self.written)))
+        form = restore(unpack(self.tree, safetensors.numpy.load(self.written)), len(self.row))
         form.one(self.row)
         return form
 

@@ -18,7 +18,6 @@ from medn.core.data_sheet import Sheets
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FURTHER
-from medn.core.registry import brought_along
 from medn.core.statistic import NoiseFloor, choose_target
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Schema, Table, as_inputs
@@ -58,7 +57,7 @@ class Source:
 
     def layer_kind(self, name: str) -> LayerKind:
         if name not in self.imported.declared and name not in layer_kinds:
-            raise StoreError(brought_along("layer kind", name))
+            raise StoreError(layer_kinds.absence(name))
         return self.imported.declared.get(name) or layer_kinds[name]
 
     @property

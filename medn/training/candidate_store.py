@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
-from medn.core.registry import PLUGINS
 from medn.deployed.candidate import CHECKED_PREFIX, Candidate, describe, from_description
 from medn.deployed.packing import Arrays, Json
 
@@ -59,10 +58,7 @@ def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:
         return from_description(facts, _load_arrays(folder, arrays_hash) if arrays_hash and with_form else None)
     except UsageError as error:  # a form that nobody registered
         regressor, kind = folder.name, folder.parent.name
-        raise StoreError(
-            f"the regressor {regressor} of {kind} cannot be used: {error}. If a module of yours brings it, "
-            f"name the module in {PLUGINS}"
-        ) from None
+        raise StoreError(f"the regressor {regressor} of {kind} cannot be used: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and train again: medn train RUN") from None
 

@@ -240,8 +240,8 @@ def _check_learned(fitted: Fitted, prepared: Prepared) -> None:
 
 def _exported(fitted: Fitted, prepared: Prepared) -> Form:
     """The deployed form, read back from what is saved, if it says what the fitted regressor says."""
-    form = restore(unpack(*pack(fitted.export().parts())))
     inputs = np.concatenate([prepared.validation.inputs, prepared.test.inputs])
+    form = restore(unpack(*pack(fitted.export().parts())), inputs.shape[1])
     expected, deployed = fitted.predict(inputs), form.predict(inputs)
     if not (np.isfinite(deployed) & (deployed > 0)).all():
         raise NotTheSame("the deployed form predicts latencies that are not positive numbers")

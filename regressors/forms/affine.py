@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from medn.core.checking import check_array, check_numbers
 from medn.core.table import Array
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 
-@register_form
+@forms.register
 class Affine(Form):
-    form = "affine"
+    name = "affine"
+    description = "seconds as a weighted sum of input columns"
 
     def __init__(self, columns: NDArray[np.int32], weights: Array, constant: float, floor: float) -> None:
         self.columns = columns
@@ -38,9 +39,9 @@ class Affine(Form):
 
     def parts(self) -> Parts:
         facts = {"constant_s": self.constant, "floor_s": self.floor}
-        return Parts(self.form, facts, {"columns": self.columns, "weights": self.weights})
+        return Parts(self.name, facts, {"columns": self.columns, "weights": self.weights})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Affine:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Affine:
         arrays, facts = parts.arrays, parts.facts
         return cls(arrays["columns"], arrays["weights"], facts["constant_s"], facts["floor_s"])

@@ -6,12 +6,13 @@ import numpy as np
 
 from medn.core.checking import LARGEST_LOG, check_numbers
 from medn.core.table import Array
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 
-@register_form
+@forms.register
 class Constant(Form):
-    form = "constant"
+    name = "constant"
+    description = "the same latency for every input"
 
     def __init__(self, log_value: float) -> None:
         self.value = log_value
@@ -29,8 +30,9 @@ class Constant(Form):
         check_numbers("a constant latency", [self.value], -LARGEST_LOG, LARGEST_LOG)
 
     def parts(self) -> Parts:
-        return Parts(self.form, {"log_value": self.value})
+        return Parts(self.name, {"log_value": self.value})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Constant:
-        return cls(**parts.facts)
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Constant:
+        facts = parts.facts
+        return cls(facts["log_latency"] if "log_latency" in facts else facts["log_value"])  # as it was called before

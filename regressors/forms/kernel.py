@@ -10,7 +10,7 @@ from medn.core.table import Array
 from medn.core.text import shown
 from medn.regressors.distances import Points
 from medn.regressors.encoding import SMALLEST, Encoding
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 GAUSSIAN, MATERN = "gaussian", "matern52"
 SHAPES = (GAUSSIAN, MATERN)
@@ -27,11 +27,12 @@ def matern(squared: Array) -> tuple[Array, Array]:
     return (1.0 + distance * (1.0 + distance / 3.0)) * decay, (-5.0 / 6.0) * (1.0 + distance) * decay
 
 
-@register_form
+@forms.register
 class Kernel(Form):
     """Far from all points it is `constant`."""
 
-    form = "kernel"
+    name = "kernel"
+    description = "a sum of bells around measured points"
 
     def __init__(
         self,
@@ -80,10 +81,10 @@ class Kernel(Form):
         arrays = {**self.encoding.arrays, "points": self.points.saved, "weights": self.weights}
         if self.scale is not None:
             arrays["scale"] = self.scale
-        return Parts(self.form, facts, arrays)
+        return Parts(self.name, facts, arrays)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Kernel:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Kernel:
         arrays, facts = parts.arrays, parts.facts
         encoding = Encoding.restore(facts, arrays)
         scale, shape = arrays.get("scale"), facts.get("shape", GAUSSIAN)

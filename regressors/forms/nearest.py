@@ -11,7 +11,7 @@ from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_wh
 from medn.core.table import Array
 from medn.regressors.distances import Points
 from medn.regressors.encoding import Encoding
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 TOUCHING = 1e-6
 """A distance below which a point is as good as met: it outweighs all others."""
@@ -20,9 +20,10 @@ HIGHEST_POWER = 32.0
 """Of a distance; with more than this the weight of a point that is touched is no number."""
 
 
-@register_form
+@forms.register
 class Nearest(Form):
-    form = "nearest"
+    name = "nearest"
+    description = "the mean of the nearest measured points"
 
     def __init__(
         self,
@@ -69,10 +70,10 @@ class Nearest(Form):
     def parts(self) -> Parts:
         facts = {"neighbours": self.neighbours, "power": self.power, **self.encoding.facts}
         own: dict[str, NDArray[Any]] = {"relevance": self.relevance, "points": self.points.saved, "values": self.values}
-        return Parts(self.form, facts, {**own, **self.encoding.arrays})
+        return Parts(self.name, facts, {**own, **self.encoding.arrays})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Nearest:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Nearest:
         arrays, facts = parts.arrays, parts.facts
         encoding = Encoding.restore(facts, arrays)
         relevance, points, values = (arrays[name] for name in ("relevance", "points", "values"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
 from medn.core.text import shown
 from medn.regressors.encoding import Encoding
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 from medn.regressors.onnx_bytes import INPUT, Graph
 from medn.regressors.onnx_session import Session, has_onnxruntime
 
@@ -173,11 +173,12 @@ WIDTHS: Mapping[str, Callable[..., int]] = {
 }
 
 
-@register_form
+@forms.register
 class NetworkForm(Form):
     """An encoding, steps, and the bounds that the result is kept in."""
 
-    form: ClassVar[str] = "network"
+    name = "network"
+    description = "a small neural network"
 
     def __init__(self, encoding: Encoding, steps: Sequence[Step], bounds: tuple[float, float]) -> None:
         self.encoding = encoding
@@ -258,10 +259,10 @@ class NetworkForm(Form):
             f"{place}.{name}": array for place, (_, arrays) in enumerate(self.steps) for name, array in arrays.items()
         }
         facts = {"steps": [[name, list(arrays)] for name, arrays in self.steps], "bounds": list(self.bounds)}
-        return Parts(self.form, facts | self.encoding.facts, arrays | self.encoding.arrays)
+        return Parts(self.name, facts | self.encoding.facts, arrays | self.encoding.arrays)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> NetworkForm:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> NetworkForm:
         facts: Mapping[str, Any] = parts.facts
         steps = [
             (name, {array: parts.arrays[f"{place}.{array}"] for array in arrays})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
 from medn.regressors.encoding import Encoding
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 NUMBERS_AT_ONCE = 1 << 22
 """Products that are held in memory together."""
@@ -22,11 +22,12 @@ def products(encoded: Array, first: NDArray[np.int32], second: NDArray[np.int32]
     return np.asarray(columns.take(first, axis=-1) * columns.take(second, axis=-1))
 
 
-@register_form
+@forms.register
 class Polynomial(Form):
     """Far outside the measured range a parabola leads anywhere, so the result keeps to `lowest` and `highest`."""
 
-    form = "polynomial"
+    name = "polynomial"
+    description = "a polynomial of the encoded inputs"
 
     def __init__(
         self,
@@ -68,10 +69,10 @@ class Polynomial(Form):
     def parts(self) -> Parts:
         facts = {"lowest": self.lowest, "highest": self.highest, **self.encoding.facts}
         own: dict[str, NDArray[Any]] = {"first": self.first, "second": self.second, "weights": self.weights}
-        return Parts(self.form, facts, {**own, **self.encoding.arrays})
+        return Parts(self.name, facts, {**own, **self.encoding.arrays})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Polynomial:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Polynomial:
         arrays, facts = parts.arrays, parts.facts
         encoding = Encoding.restore(facts, arrays)
         return cls(encoding, arrays["first"], arrays["second"], arrays["weights"], facts["lowest"], facts["highest"])

@@ -20,7 +20,7 @@ from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_wh
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
 from medn.regressors.encoding import Encoding
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 MOST_CONTENTION = 1.0 - 1e-9
 """With more, a device that others use in full would never answer."""
@@ -164,9 +164,10 @@ def _inside(values: Array, bounds: Array) -> NDArray[np.bool_]:
     return np.asarray((values >= bounds[0]) & (values <= bounds[1]))
 
 
-@register_form
+@forms.register
 class Roofline(Form):
-    form = "roofline"
+    name = "roofline"
+    description = "the slower of arithmetic and memory traffic, plus an overhead"
 
     def __init__(self, columns: Columns, encoding: Encoding, bounds: Array, law: Law) -> None:
         self.columns = columns
@@ -251,13 +252,13 @@ class Roofline(Form):
         numbers = asdict(self.law)
         scalars = {name: numbers.pop(name) for name in ("sharpness", "contention")}
         return Parts(
-            self.form,
+            self.name,
             {"columns": asdict(self.columns), **scalars, **self.encoding.facts},
             {"bounds": self.bounds, **numbers, **self.encoding.arrays},
         )
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Roofline:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Roofline:
         facts: dict[str, Any] = {**parts.facts, **parts.arrays}
         columns = Columns(**{**facts["columns"], "traffic": tuple(facts["columns"]["traffic"])})
         law = Law(**{name: facts[name] for name in Law.__dataclass_fields__})

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
 from medn.regressors.bit_trees import BitTrees, Nodes, is_worthwhile
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 from medn.regressors.onnx_bytes import INPUT, Graph
 from medn.regressors.onnx_session import Session, has_onnxruntime
 
@@ -73,11 +73,12 @@ def tree(
     )
 
 
-@register_form
+@forms.register
 class Trees(Form):
     """`base` plus the leaf that each tree leads to."""
 
-    form = "trees"
+    name = "trees"
+    description = "a sum of decision trees"
 
     def __init__(
         self,
@@ -219,10 +220,10 @@ class Trees(Form):
 
     def parts(self) -> Parts:
         arrays = {name: getattr(self, name) for name in ("feature", "number", "right", "roots")}
-        return Parts(self.form, {"base": self.base, "width": self.width}, arrays)
+        return Parts(self.name, {"base": self.base, "width": self.width}, arrays)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Trees:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Trees:
         arrays, facts = parts.arrays, parts.facts
         nodes = arrays["feature"], arrays["number"], arrays["right"]
         return cls(*nodes, arrays["roots"], facts["base"], facts["width"])

@@ -8,14 +8,15 @@ import numpy as np
 
 from medn.core.checking import check_numbers
 from medn.core.table import Array
-from medn.regressors.form import Form, Parts, register_form, restore
+from medn.regressors.form import Form, Parts, forms
 
 
-@register_form
+@forms.register
 class WeightedSum(Form):
     """With weights of one, each form corrects those before it by a factor; with weights that add up to one, a mean."""
 
-    form = "weighted_sum"
+    name = "weighted_sum"
+    description = "a weighted sum of other forms"
 
     def __init__(self, forms: Sequence[Form], weights: Sequence[float] | None = None) -> None:
         self.forms = tuple(forms)
@@ -40,15 +41,14 @@ class WeightedSum(Form):
         return total
 
     def check(self, width: int) -> None:
+        # The forms inside were checked when they were restored.
         check_numbers("the weights of forms", self.weights)
         if not len(self.weights) == len(self.forms) > 0:
             raise ValueError("the weights of forms are not as many as the forms")
-        for form in self.forms:
-            form.check(width)
 
     def parts(self) -> Parts:
-        return Parts(self.form, {"weights": list(self.weights)}, inner=tuple(form.parts() for form in self.forms))
+        return Parts(self.name, {"weights": list(self.weights)}, inner=tuple(form.parts() for form in self.forms))
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> WeightedSum:
-        return cls([restore(inner) for inner in parts.inner], parts.facts["weights"])
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> WeightedSum:
+        return cls(inner, parts.facts["weights"])

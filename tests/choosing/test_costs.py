@@ -11,7 +11,7 @@ import pytest
 from medn.choosing import costs as module
 from medn.choosing.costs import Question, form_key, measure, measured_costs
 from medn.core.table import Array
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 from medn.regressors.forms.constant import Constant
 
 INPUTS = np.ones((20, 3))
@@ -29,11 +29,11 @@ CLOCK = Clock()
 ROW_S, CALL_S, REFERENCE_S = 1e-6, 1e-5, 1e-4
 
 
-@register_form
+@forms.register
 class Ticking(Form):
     """Takes time on our clock: a fixed part for each call and one for each row."""
 
-    form = "test-ticking"
+    name = "test-ticking"
 
     def __init__(self, weights: Array) -> None:
         self.weights = weights
@@ -43,10 +43,10 @@ class Ticking(Form):
         return np.zeros(len(inputs))
 
     def parts(self) -> Parts:
-        return Parts(self.form, {}, {"weights": self.weights})
+        return Parts(self.name, {}, {"weights": self.weights})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Ticking:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Ticking:
         CLOCK.now += 2e-3
         return cls(parts.arrays["weights"])
 

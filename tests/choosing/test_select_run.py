@@ -132,7 +132,7 @@ def test_an_ensemble_is_a_candidate_with_one_form(evaluated: list[Evaluated]) ->
         assert isinstance(form, WeightedSum)
         inside = place.prepared.range.in_range(inputs)
         assert form.predict(inputs)[inside] == pytest.approx(place.predicted_s[name]["test"][inside])
-        assert restore(form.parts()).predict(inputs) == pytest.approx(form.predict(inputs))
+        assert restore(form.parts(), inputs.shape[1]).predict(inputs) == pytest.approx(form.predict(inputs))
         assert candidate.regressor == name
         assert set(name.split("+")) == set(place.ensembles[name])
         assert candidate.coverage["rows"] == len(inputs)

@@ -84,8 +84,8 @@ def test_spaces_and_empty_names_in_the_list_of_plugins_do_no_harm(plugins: str, 
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("import nothing_of_this_name", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise SystemExit(5)", "SystemExit: 5"),
-        (KIND + KIND, "two entries of the layer kind registry are named 'scaling'"),
-        (KIND.replace('"scaling"', '"linear"'), "two entries of the layer kind registry are named 'linear'"),
+        (KIND + KIND, "two layer kinds are named 'scaling', in own_kind and in own_kind"),
+        (KIND.replace('"scaling"', '"linear"'), "'linear', in medn.layer_generators.kinds.linear and in own_kind"),
     ],
 )
 def test_a_broken_plugin_is_one_sentence_that_names_it(module: str, said: str, medn: Medn, tmp_path: Path) -> None:
@@ -185,11 +185,13 @@ def test_a_kind_that_no_module_brings_is_named(lost: Path, capsys: pytest.Captur
     (lost / "leaderboard.json").write_text((lost / "leaderboard.json").read_text().replace('"linear"', '"my_kind"'))
     for verb in ("report", "select"):
         assert run([verb, str(lost)]) == 1
-        assert "no layer kind named 'my_kind'. If a module of yours brings it" in capsys.readouterr().err
+        assert "no layer kind named 'my_kind'. If a package brings it, install" in capsys.readouterr().err
 
 
 def test_a_regressor_that_no_module_brings_is_named(lost: Path, medn: Medn) -> None:
     told = medn("report", str(lost))
     assert told.returncode == 1
-    assert re.search(r"test-law\S* of [a-z]+ cannot be used: no deployed form named 'test-power-law'", told.stderr)
+    assert re.search(
+        r"test-law\S* of [a-z]+ cannot be used: this medn knows no deployed form named 'test-power-law'", told.stderr
+    )
     assert "name the module in MEDN_PLUGINS" in told.stderr

@@ -41,16 +41,16 @@ def joined(*tables: Table) -> Table:
 class Known(Form):
     """Right for the devices it has seen."""
 
-    form = "test-known"
+    name = "test-known"
 
     def log_value(self, inputs: Array) -> Array:
         return np.log(5e-6 + inputs[:, 3] / 1e12) + np.log1p(np.minimum(inputs[:, 5], 1.0))
 
     def parts(self) -> Parts:
-        return Parts(self.form)
+        return Parts(self.name)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Known:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Known:
         return cls()
 
 

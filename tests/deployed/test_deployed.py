@@ -15,7 +15,7 @@ from medn.deployed.beyond import BOUNDED, EDGE, HELD, LEEWAY, OWN, WAYS
 from medn.deployed.calibration import UNCALIBRATED, calibrated
 from medn.deployed.deployed import Deployed
 from medn.deployed.packing import pack_deployed, unpack_deployed
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 
 SCHEMA = Schema(("size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
 
@@ -33,18 +33,18 @@ def made_up(rows: int, seed: int, smallest: float = 16, largest: float = 512) ->
     return Table(SCHEMA, inputs, law(inputs), np.arange(rows).astype(str))
 
 
-@register_form
+@forms.register
 class TrueLaw(Form):
-    form = "test-true-law"
+    name = "test-true-law"
 
     def log_value(self, inputs: Array) -> Array:
         return np.log(law(inputs))
 
     def parts(self) -> Parts:
-        return Parts(self.form)
+        return Parts(self.name)
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> TrueLaw:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> TrueLaw:
         return cls()
 
 
@@ -52,7 +52,7 @@ class TrueLaw(Form):
 class Nearest(Form):
     """Flat beyond what it has seen, as a forest is."""
 
-    form = "test-nearest"
+    name = "test-nearest"
     train: Table
 
     def log_value(self, inputs: Array) -> Array:
@@ -63,14 +63,14 @@ class Nearest(Form):
         raise NotImplementedError("is never written")
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> Nearest:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Nearest:
         raise NotImplementedError("is never read")
 
 
 class Wild(TrueLaw):
     """Right inside, and a hundred times too long as soon as a layer is larger."""
 
-    form = "test-wild"
+    name = "test-wild"
 
     def log_value(self, inputs: Array) -> Array:
         return np.asarray(np.log(law(inputs)) + np.where(inputs[:, 0] > 513, np.log(100.0), 0.0))

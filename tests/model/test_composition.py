@@ -35,7 +35,7 @@ from medn.regressors.form import Form, Parts
 class SlowWhenCold(Form):
     """Three times the latency of another form where the last input says that the cache is cold."""
 
-    form = "slow-when-cold"
+    name = "slow-when-cold"
 
     def __init__(self, hot: Form) -> None:
         self.hot = hot
@@ -47,7 +47,7 @@ class SlowWhenCold(Form):
         raise NotImplementedError("is never written")
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> SlowWhenCold:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> SlowWhenCold:
         raise NotImplementedError("is never read")
 
 

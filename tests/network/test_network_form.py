@@ -56,7 +56,8 @@ import numpy as np
 sys.modules["torch"] = None
 from medn.regressors.form import Parts, restore
 parts = Parts("network", json.load(open("facts.json")), dict(np.load("arrays.npz")))
-np.save("predicted.npy", restore(parts).predict(np.load("inputs.npy")))
+inputs = np.load("inputs.npy")
+np.save("predicted.npy", restore(parts, inputs.shape[1]).predict(inputs))
 """
 
 

@@ -142,6 +142,6 @@ def test_kinds_with_other_columns_share_an_encoder(held_out: Table) -> None:
     for kind, tested in (("fast", make_table(200, 9, peak=4e10)), ("slow", without_size(held_out))):
         own = fitted[kind]
         assert score(own.predict(tested.inputs), tested.target).mape < 0.1
-        assert restore(own.export().parts()).predict(tested.inputs) == pytest.approx(
+        assert restore(own.export().parts(), tested.inputs.shape[1]).predict(tested.inputs) == pytest.approx(
             own.predict(tested.inputs), rel=1e-5
         )

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from medn.core.table import Array, Table
-from medn.regressors.form import Form, Parts, register_form
+from medn.regressors.form import Form, Parts, forms
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 
 
-@register_form
+@forms.register
 @dataclass(frozen=True)
 class PowerLaw(Form):
     """Latency as a power of one column."""
 
-    form = "test-power-law"
+    name = "test-power-law"
     column: int
     slope: float
     offset: float
@@ -29,10 +29,10 @@ class PowerLaw(Form):
         return np.asarray(self.slope * np.log(inputs[:, self.column]) + self.offset)
 
     def parts(self) -> Parts:
-        return Parts(self.form, {"column": self.column}, {"line": np.array([self.slope, self.offset])})
+        return Parts(self.name, {"column": self.column}, {"line": np.array([self.slope, self.offset])})
 
     @classmethod
-    def from_parts(cls, parts: Parts) -> PowerLaw:
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> PowerLaw:
         slope, offset = parts.arrays["line"]
         return cls(parts.facts["column"], float(slope), float(offset))
 

@@ -78,7 +78,8 @@ def test_the_deployed_form_predicts_what_was_fitted(family: Regressor, fitted: F
 
 def test_saved_parts_predict_the_same(family: Regressor, fitted: Fit, held_out: Table) -> None:
     form = fitted(family.name).export()
-    assert np.array_equal(restore(through_json(form.parts())).predict(held_out.inputs), form.predict(held_out.inputs))
+    restored = restore(through_json(form.parts()), held_out.inputs.shape[1])
+    assert np.array_equal(restored.predict(held_out.inputs), form.predict(held_out.inputs))
 
 
 def through_json(parts: Parts) -> Parts:
@@ -205,7 +206,8 @@ def load(folder):
     return Parts(facts["form"], facts["facts"], dict(np.load(folder / "arrays.npz", allow_pickle=False)), inner)
 
 for folder in sorted(Path(sys.argv[1]).iterdir()):
-    predicted = restore(load(folder / "form")).predict(np.load(folder / "inputs.npy"))
+    inputs = np.load(folder / "inputs.npy")
+    predicted = restore(load(folder / "form"), inputs.shape[1]).predict(inputs)
     assert np.allclose(predicted, np.load(folder / "expected.npy"), rtol=1e-4), folder
 """
 

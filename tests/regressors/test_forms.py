@@ -153,7 +153,7 @@ def test_affine_never_falls_below_its_floor() -> None:
 
 def test_a_weighted_sum_is_a_mean_of_logarithms() -> None:
     form = WeightedSum([Constant(np.log(1.0)), Constant(np.log(4.0))], [0.5, 0.5])
-    assert restore(form.parts()).predict(np.zeros((2, 1))) == pytest.approx([2.0, 2.0])
+    assert restore(form.parts(), 1).predict(np.zeros((2, 1))) == pytest.approx([2.0, 2.0])
 
 
 def test_a_sum_without_weights_multiplies_factors() -> None:
@@ -162,9 +162,13 @@ def test_a_sum_without_weights_multiplies_factors() -> None:
     assert form.parts().size_bytes > sum(inner.size_bytes for inner in form.parts().inner)
 
 
-def test_an_unknown_form_is_named_with_those_that_exist() -> None:
+def test_a_constant_is_read_as_it_was_saved_before_other_quantities_than_latency() -> None:
+    assert restore(Parts("constant", {"log_latency": np.log(3.0)}), 1).predict(np.zeros((1, 1))) == pytest.approx([3.0])
+
+
+def test_an_unknown_form_is_named_with_its_near_miss() -> None:
     with pytest.raises(UsageError, match=r"no deployed form named 'tree'\. Did you mean 'trees'"):
-        restore(Parts("tree"))
+        restore(Parts("tree"), 1)
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,7 @@ def test_a_kernel_without_shape_and_scale_is_the_bell_it_was_before_there_were_o
     kernel = regressors["svr"].fit(train, train, regressors["svr"].defaults, Effort(30.0)).export()
     parts = kernel.parts()
     old = replace(parts, facts={name: fact for name, fact in parts.facts.items() if name != "shape"})
-    assert np.array_equal(restore(old).predict(train.inputs), kernel.predict(train.inputs))
+    assert np.array_equal(restore(old, train.inputs.shape[1]).predict(train.inputs), kernel.predict(train.inputs))
 
 
 @pytest.mark.parametrize("shape", ["", "cubic", 3, None])
