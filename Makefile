@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TYPES := build/types
+# Processes that run tests at the same time.
+WORKERS ?= 2
 # The folders that belong inside medn, as package_dir in setup.cfg maps them.
 MAPPED := $(shell sed -n 's/^    medn\.[a-z_]* = \([a-z_]*\)$$/\1/p' setup.cfg)
 
@@ -39,8 +41,10 @@ types: $(INSTALLED)
 	@ln -s $(CURDIR)/medn/* $(addprefix $(CURDIR)/,$(MAPPED)) $(TYPES)/medn/
 	cd $(TYPES) && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache -p medn
 
+# What measures needs the machine for itself, so it runs after all else, in one process.
 pytest: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not serial" -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -m serial
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

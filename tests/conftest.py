@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ from types import ModuleType
 import pytest
 
 PLUGINS = Path(__file__).parent / "plugins"
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes that share the cores: libraries take one each
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
 
 @pytest.fixture
