@@ -65,7 +65,7 @@ NO_DATA = torch.ones(96, 96, device="meta")
 
 @pytest.fixture(autouse=True)
 def soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medn.capture.data_dependence.MOST_ASKED", 30)
+    monkeypatch.setattr("medn.capture.data_dependence.MAX_GUESSES_PER_LINE", 30)
 
 
 def linear_layers(model: CapturedModel) -> int:

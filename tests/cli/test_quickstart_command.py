@@ -40,18 +40,21 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obje
     return folder, json.loads(out.read_text())
 
 
+@pytest.mark.serial
 def test_it_ends_with_a_bundle_that_answers(told: tuple[Path, dict[str, object]]) -> None:
     folder, _ = told
     predictor = medn.load(folder / "run.medn")
     assert predictor.layer("linear", in_features=256, out_features=256).latency_s > 0
 
 
+@pytest.mark.serial
 def test_it_writes_a_report_and_a_leaderboard(told: tuple[Path, dict[str, object]]) -> None:
     folder, _ = told
     assert (folder / "report.html").stat().st_size > 10_000
     assert json.loads((folder / "leaderboard.json").read_text())["rows"]
 
 
+@pytest.mark.serial
 def test_it_compares_a_prediction_with_a_fresh_measurement(told: tuple[Path, dict[str, object]]) -> None:
     fresh = told[1]["fresh"]
     assert isinstance(fresh, dict)
@@ -59,6 +62,7 @@ def test_it_compares_a_prediction_with_a_fresh_measurement(told: tuple[Path, dic
     assert fresh["predicted"]["low_s"] <= fresh["predicted"]["latency_s"] <= fresh["predicted"]["high_s"]
 
 
+@pytest.mark.serial
 def test_it_tells_the_errors_that_every_other_verb_tells(
     told: tuple[Path, dict[str, object]], capsys: pytest.CaptureFixture[str]
 ) -> None:

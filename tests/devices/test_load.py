@@ -62,6 +62,7 @@ def test_what_others_held_is_not_caught_up_later() -> None:
     assert core.hold(5.0) == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("asked", [0.3, 0.7])
 def test_the_asked_utilisation_is_held_on_this_machine(asked: float) -> None:
     with BackgroundLoad() as load:

@@ -72,6 +72,7 @@ def test_a_gpu_is_metered_or_the_reason_is_told() -> None:
     assert (meter is None) == bool(reason)
 
 
+@pytest.mark.serial
 def test_flushing_pushes_data_out_of_the_cache() -> None:
     data = np.ones(250_000)  # 2 MB: stays in the last level of cache when read again and again
     flush = cache_flusher(64 * 2**20)

@@ -16,14 +16,16 @@ from medn.core.child import ChildFailed
 from medn.core.values import Condition
 from medn.devices.backend import backends
 from medn.devices.worker_client import Child
+from tests.conftest import load_plugins
 
-pytestmark = pytest.mark.usefixtures("faulty_layers")
 
-
-@pytest.fixture
-def child(faulty_layers: None) -> Iterator[Child]:
-    with Child(backends["torch"], threads=1) as child:
-        yield child
+@pytest.fixture(scope="module")
+def child() -> Iterator[Child]:
+    """Shared, as every start imports torch; whatever was done to it before, it starts again when it is asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        load_plugins(patch, "faulty_layers")
+        with Child(backends["torch"], threads=1) as child:
+            yield child
 
 
 def prepare(how: str = "nothing", **condition: Any) -> dict[str, Any]:
@@ -91,19 +93,21 @@ def test_a_child_killed_in_the_middle_of_a_request_is_noticed_at_once(child: Chi
     process_id = child.process_id
     assert process_id is not None
     threading.Timer(0.5, os.kill, (process_id, signal.SIGKILL)).start()
-    began = time.monotonic()
+    began, granted_s = time.monotonic(), 60.0
     with pytest.raises(ChildFailed):
-        child.ask(prepare("hang"), 60)
-    assert time.monotonic() - began < 10
+        child.ask(prepare("hang"), granted_s)
+    assert time.monotonic() - began < granted_s / 2
 
 
-def test_the_thread_setting_reaches_the_child(child: Child) -> None:
-    child.start()
-    environment = Path(f"/proc/{child.process_id}/environ").read_bytes().split(b"\0")
-    assert b"OMP_NUM_THREADS=1" in environment
+def test_the_thread_setting_reaches_the_child() -> None:
+    with Child(backends["torch"], threads=2) as child:
+        child.start()
+        environment = Path(f"/proc/{child.process_id}/environ").read_bytes().split(b"\0")
+    assert b"OMP_NUM_THREADS=2" in environment
 
 
 def test_the_first_visit_is_weighed(child: Child) -> None:
+    child.stop()
     request = prepare()
     request["layer"]["size"] = 1_000_000
     answer = child.ask(request, 60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,13 +92,18 @@ def test_the_module_is_in_evaluation_mode_and_needs_no_gradients() -> None:
     assert not any(parameter.requires_grad for parameter in module.parameters())
 
 
-def test_a_small_layer_is_ready_within_milliseconds() -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
-        make_workload(linear(), Condition())
-        return time.perf_counter() - started
+def test_a_small_layer_is_ready_soon_after_its_module() -> None:
+    import torch
 
-    assert min(seconds() for _ in range(20)) < 0.005
+    def least_s(make: Callable[[], object]) -> float:
+        times = []
+        for _ in range(20):
+            started = time.thread_time()
+            make()
+            times.append(time.thread_time() - started)
+        return min(times)
+
+    assert least_s(lambda: make_workload(linear(), Condition())) < 30 * least_s(lambda: torch.nn.Linear(8, 4))
 
 
 def test_making_a_layer_leaves_random_initialisation_on_for_others() -> None:

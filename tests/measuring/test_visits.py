@@ -26,10 +26,18 @@ def visitor(own_load_backend: None) -> Iterator[Visitor]:
         yield visitor
 
 
+@pytest.fixture(scope="module")
+def running_visitor() -> Iterator[Visitor]:
+    """One whose worker process has started: that takes longer than a visit."""
+    with Visitor({"host": backends["torch"]}, Measure(visit_time=0.01), probes=[], environment_id="here") as visitor:
+        yield visitor
+
+
 def point(device: str, utilization: float) -> Point:
     return Point(LAYER, Condition(utilization=utilization), device)
 
 
+@pytest.mark.serial
 def test_a_device_with_its_own_load_is_held_at_the_asked_utilisation(visitor: Visitor) -> None:
     visitor.visit(point("own", 0.5), 0)
     visitor._read_at = 0.0  # read again, now that the load has settled
@@ -48,6 +56,7 @@ def test_only_the_load_of_the_device_in_use_runs(visitor: Visitor) -> None:
     assert not visitor._load._processes
 
 
+@pytest.mark.serial
 def test_a_loaded_device_is_slower_and_its_samples_are_all_kept(visitor: Visitor) -> None:
     idle = visitor.visit(point("host", 0.0), 0)
     loaded = visitor.visit(point("host", 0.9), 0)
@@ -79,9 +88,10 @@ class Shaky:
     ],
 )
 def test_a_probe_without_a_number_leaves_a_gap_and_its_reason(
-    visitor: Visitor, answer: object, number: float | None, reason: str | None
+    running_visitor: Visitor, answer: object, number: float | None, reason: str | None
 ) -> None:
-    visitor.probes = [Shaky(answer)]
-    visit = visitor.visit(point("host", 0.0), 0)
+    running_visitor.probes = [Shaky(answer)]
+    running_visitor.probe_reasons.clear()
+    visit = running_visitor.visit(point("host", 0.0), 0)
     assert (visit.status, visit.probes) == ("ok", {"shaky": number})
-    assert visitor.probe_reasons.get("shaky") == reason
+    assert running_visitor.probe_reasons.get("shaky") == reason

@@ -116,9 +116,9 @@ def test_the_same_seed_gives_the_same_regressor(family: Regressor, train: Table,
 def test_a_fit_keeps_to_its_time(family: Regressor, latency_table: Callable[..., Table]) -> None:
     train, validation = latency_table(4000), latency_table(500, seed=1)
     load_libraries(family, train)
-    began = time.process_time()
-    quick_fit(family, train, validation, seconds=1.0)
-    assert time.process_time() - began < 5.0
+    began, granted_s = time.process_time(), 1.0
+    quick_fit(family, train, validation, seconds=granted_s)
+    assert time.process_time() - began < 5 * granted_s
 
 
 def test_it_learns_from_twelve_rows(family: Regressor, train: Table, held_out: Table) -> None:

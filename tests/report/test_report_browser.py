@@ -29,7 +29,7 @@ SORT = """
 SHOWN = "[...document.querySelectorAll(%r)].filter((element) => element.offsetParent !== null).length"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the page, which is not drawn where there is no browser
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(PLUGINS))

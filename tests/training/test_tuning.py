@@ -104,13 +104,12 @@ def test_a_finished_search_fits_its_best_settings_only(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
-def test_a_journal_cut_short_by_a_kill_is_mended(journal: Path, cut: int) -> None:
+def test_a_journal_cut_short_by_a_kill_is_mended(journal: Path, cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     search(journal, most_trials=5)
     journal.write_bytes(journal.read_bytes()[:-cut])
     journal.with_name(journal.name + ".lock").write_text("")
-    began = time.monotonic()
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("the lock of a killed process was waited for"))
     assert search(journal, most_trials=7).trials == 7
-    assert time.monotonic() - began < 20  # a stale lock is waited for half a minute
 
 
 def test_trials_that_fail_are_kept_with_their_reason(journal: Path) -> None:
@@ -154,9 +153,8 @@ def test_time_bounds_the_search_and_every_trial(journal: Path) -> None:
         time.sleep(0.1)
         return parabola(settings, effort)
 
-    began = time.monotonic()
     search(journal, sleeping, most_trials=1000, seconds=0.9)
-    assert time.monotonic() - began < 6  # the libraries are imported within
+    assert len(granted) <= 10
     assert 0.46 < granted[0] <= 0.68
     assert max(granted[1:]) <= 0.46
 
