@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import markdown_table, write_tables
-from medn.core.environment import last_level_cache_bytes
+from medn.core.environment import DEFAULT_CACHE_BYTES, last_level_cache_bytes
 from medn.core.values import Condition, Layer
-from medn.devices.cache import DEFAULT_CACHE_BYTES, cache_flusher
+from medn.devices.cache import cache_flusher
 from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds
 

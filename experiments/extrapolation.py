@@ -34,7 +34,8 @@ from medn.importing.import_table import import_table
 from medn.importing.mapping import ImportMapping, load_mapping
 from medn.runs.folder import RunFolder
 from medn.runs.tables import kind_table, read_source
-from medn.training.train_run import candidates_root, train_run
+from medn.training.candidate_store import candidates_root
+from medn.training.train_run import train_run
 
 IMPORTS = Path(__file__).parent / "imports"
 BELOW = 0.7
@@ -85,7 +86,7 @@ def run(name: str, options: argparse.Namespace) -> list[Row]:
     split = Split("range", "flops", float(f"{np.quantile(flops, BELOW):.4g}"))
     families = [each for each in options.families.split(",") if each]
     train_run(folder / "run", seconds=options.time, split=split, seed=options.seed, families=families)
-    (place,) = evaluate_run(folder / "run", split=split, seed=options.seed)
+    (place,) = evaluate_run(folder / "run", split=split)
     assert candidates_root(folder / "run", split).is_dir()
     return [_row(name, place, candidate) for candidate in with_ensembles(place).candidates.values()]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from experiments.public.prepare import prepared
 from medn.core.atomic import atomic_path
 from medn.core.errors import NothingMeasured, UsageError, unknown
-from medn.core.splits import Parts, Split
+from medn.core.splits import Split, SplitRows
 from medn.core.table import Table
 from medn.importing.import_table import import_table
 from medn.importing.mapping import load_mapping
 from medn.runs.folder import RunFolder
 from medn.runs.tables import read_source
-from medn.training.train_run import prepare
+from medn.training.prepared import prepare
 
 MAPPINGS = Path(__file__).resolve().parents[1] / "imports"
 NEUSIGHT = "NeuSight paper, GPUs seen in training"
@@ -56,7 +56,7 @@ class Task:
     name: str
     about: str
     table: Table
-    parts: Parts
+    parts: SplitRows
 
 
 def _neusight(name: str, kind: str, mape: float, time: str, *mappings: str) -> PublicTable:
@@ -145,7 +145,7 @@ def tasks_of(table: PublicTable, data: Path, out: Path, seed: int = 0) -> list[T
     if refused:
         raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
     return [
-        Task(f"{table.name} {kind}", f"{table.about}, {device}", each.source.table, each.parts)
+        Task(f"{table.name} {kind}", f"{table.about}, {device}", each.source.table, each.rows)
         for device, kinds in found.items()
         for kind, each in kinds.items()
     ]

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from medn.bundle.bundle import Bundle, Entry, bundle_size, write_bundle
-from medn.choosing.memory_rate import streaming_rates
-from medn.core.dataset import OUTCOME_COLUMNS
+from medn.core.environment import largest_cache_bytes
 from medn.core.errors import UsageError
+from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.deployed.candidate import Candidate
-from medn.devices.cache import largest_cache_bytes
 from medn.layer_generators.declared_kind import DeclaredKind
 from medn.runs.folder import RunFolder
-from medn.runs.tables import imported_kinds, read_source
+from medn.runs.memory_rate import streaming_rates
+from medn.runs.tables import read_source
+from medn.runs.training_table import read_facts, table_path
+from medn.runs.usual_conditions import measured_conditions, usual_conditions
 from medn.training.further_quantities import Further, load_further
 
 SUFFIX = ".medn"
-QUIET: Mapping[str, Scalar] = {"batch_size": 1, "utilization": 0.0}
-"""What a query means that does not say, whatever was measured most."""
-
 LARGEST_SIZE = 10**9
 COMMAS = 2
 """In the manifest, between an entry and the next: in the list of entries and in that of parts."""
 
-OFTEN = 0.05
-"""The share of the measurements from which on a value counts as one that was chosen, not one that happened."""
+Place = tuple[str, str]
+"""A device and a kind."""
 
 
 def bundle_run(folder: Path, chosen: Sequence[Candidate], path: Path | None = None) -> Path:
@@ -46,53 +42,53 @@ def made_bundle(folder: Path, chosen: Sequence[Candidate], name: str) -> Bundle:
     """The bundle of a run, in memory."""
     if not chosen:
         raise UsageError(f"nothing was chosen to put into a bundle of {folder}")
-    return Shipping.of(folder).bundle(name, sorted(chosen, key=lambda each: (each.device, each.kind)))
+    return Shipping.of(folder, chosen).bundle(name, sorted(chosen, key=lambda each: (each.device, each.kind)))
+
+
+class Trained(NamedTuple):
+    """What training found out about a run, for a bundle to tell."""
+
+    usual: Mapping[Place, Mapping[str, Scalar]]
+    declared: Mapping[str, DeclaredKind]
+    streaming: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Shipping:
     """What a bundle of a run holds beside the candidates."""
 
-    usual: Callable[[str, str], Mapping[str, Scalar]]
+    trained: Trained
     further: Further
-    declared: Mapping[str, DeclaredKind]
     environments: Mapping[str, Any]
     backends: Mapping[str, str]
-    streaming: Mapping[str, float]
 
     @classmethod
-    def of(cls, folder: Path) -> Shipping:
-        conditions = _conditions(folder)
-        environments, backends = _machines(folder)
-        return cls(
-            cache(lambda device, kind: _usual_values(_of(conditions, device, kind))),
-            load_further(folder),
-            imported_kinds(folder).declared,
-            environments,
-            backends,
-            streaming_rates(read_source(folder), largest_cache_bytes(environments)),
-        )
+    def of(cls, folder: Path, candidates: Collection[Candidate]) -> Shipping:
+        """`candidates` are of all devices and kinds that may be shipped."""
+        trained = _trained(folder, candidates) or _trained_by_an_earlier_version(folder, candidates)
+        return cls(trained, load_further(folder), *_machines(folder))
 
     def bundle(self, name: str, chosen: Sequence[Candidate]) -> Bundle:
         entries = tuple(map(self._entry, chosen))
-        return Bundle(name, entries, self.environments, backends=self.backends, streaming=self.streaming)
+        return Bundle(name, entries, self.environments, backends=self.backends, streaming=self.trained.streaming)
 
     def _entry(self, candidate: Candidate) -> Entry:
         return Entry(
             latency=candidate,
             further=self.further.get((candidate.device, candidate.kind), {}),
-            usual=self.usual(candidate.device, candidate.kind),
-            declared=self.declared.get(candidate.kind),
+            usual=self.trained.usual[candidate.device, candidate.kind],
+            declared=self.trained.declared.get(candidate.kind),
         )
 
 
 class Sizes:
     """How many bytes the file has that candidates of a run are shipped in, found by packing them."""
 
-    def __init__(self, folder: Path, places: int) -> None:
-        self.shipping = Shipping.of(folder)
+    def __init__(self, folder: Path, candidates: Collection[Candidate]) -> None:
+        """`candidates` are one for each device and kind that is shipped."""
+        self.shipping = Shipping.of(folder, candidates)
         self.name = folder.resolve().name
-        self.last = max(places - 1, 0)
+        self.last = max(len(candidates) - 1, 0)
         self.fixed = bundle_size(self.shipping.bundle(self.name, ()))
         """What a bundle has before anything is in it."""
 
@@ -101,12 +97,6 @@ class Sizes:
         told = replace(candidate, costs={**costs, "bytes": LARGEST_SIZE})
         whole = bundle_size(self.shipping.bundle(self.name, (told,)), self.last)
         return whole - self.fixed + COMMAS
-
-
-def _of(conditions: Mapping[tuple[str, str], list[dict[str, Any]]], device: str, kind: str) -> list[dict[str, Any]]:
-    """What a candidate learned from; one for several devices belongs to none of them."""
-    own = conditions.get((device, kind))
-    return own or [each for (_, other), found in conditions.items() if other == kind for each in found]
 
 
 def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -118,36 +108,29 @@ def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         return store.environments(), {name: backend for name, backend in written.items() if name != backend}
 
 
-def _conditions(folder: Path) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The circumstances of all that was measured, by device and kind."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    if (folder / JOURNAL_NAME).is_file():
-        with RunFolder(folder).store(must_exist=True) as store:
-            for kind, device, condition in store.conditions():
-                found.setdefault((device, kind), []).append(condition)
-        return found
+def _trained(folder: Path, candidates: Collection[Candidate]) -> Trained | None:
+    """As it stands with the training tables; None where one is missing."""
+    usual: dict[Place, Mapping[str, Scalar]] = {}
+    declared: dict[str, DeclaredKind] = {}
+    streaming: dict[str, float] = {}
+    for each in candidates:
+        facts = read_facts(table_path(folder, Split.parse(each.split), each.device, each.kind))
+        if facts is None:
+            return None
+        usual[each.device, each.kind] = facts["usual"]
+        if facts["declared"]:
+            declared[each.kind] = DeclaredKind.from_json(facts["declared"])
+        for device, rate in facts["streaming"].items():  # tables of several trainings may have seen different layers
+            streaming[device] = max(rate, streaming.get(device, 0.0))
+    return Trained(usual, declared, streaming)
+
+
+def _trained_by_an_earlier_version(folder: Path, candidates: Collection[Candidate]) -> Trained:
+    """The same, found out from the measurements."""
     source = read_source(folder)
-    for kind, rows in source.rows.items():
-        own = {"device", *OUTCOME_COLUMNS, *(each.name for each in source.layer_kind(kind).parameters)}
-        for row in rows:
-            condition = {name: value for name, value in row.items() if name not in own}
-            found.setdefault((row["device"], kind), []).append(condition)
-    return found
-
-
-def _usual_values(conditions: Sequence[Mapping[str, Any]]) -> dict[str, Scalar]:
-    """Each column of the circumstances with the value at which most was measured."""
-    values: dict[str, list[Scalar]] = {}
-    for condition in conditions:
-        for name, value in condition.items():
-            if value is not None:
-                values.setdefault(name, []).append(value)
-    return {**{name: _usual(found) for name, found in values.items()}, **QUIET}
-
-
-def _usual(values: Sequence[Scalar]) -> Scalar:
-    """The value seen most often; the median of numbers that hardly repeat, such as those of a probe."""
-    value, count = Counter(values).most_common(1)[0]
-    if isinstance(value, str) or count > len(values) * OFTEN:
-        return value
-    return statistics.median(float(each) for each in values)
+    conditions = measured_conditions(folder, source)
+    return Trained(
+        {(each.device, each.kind): usual_conditions(conditions, each.device, each.kind) for each in candidates},
+        source.imported.declared,
+        streaming_rates(source, largest_cache_bytes(source.environments)),
+    )

@@ -1,36 +1,28 @@
-"""What the candidates of a run predict for the rows they did not learn from: worked out again, nothing is retrained."""
+"""What the candidates of a run predict for the rows they did not learn from; nothing is retrained."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
+from medn.choosing.trained_tables import TrainedTables, learned_from
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
-from medn.core.metrics import score
 from medn.core.splits import Split
+from medn.core.store import StoreState
 from medn.core.table import Array
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.runs.tables import read_source
-from medn.training.candidate_store import load_candidates
-from medn.training.scoring import Prepared, scored
-from medn.training.train_run import candidates_root, prepare
+from medn.training.candidate_store import candidates_root, load_candidates
+from medn.training.prepared import Prepared
+from medn.training.scoring import scored
 
 PARTS = ("validation", "test")
 
 ROOFLINE = "roofline"
 """The regressor whose form told the first version how latency grows with the work beyond what was measured."""
 
-SAME_SCORE = 1e-3
-"""How far, relative, a score may be from the saved one; more means that the rows are not the ones learned from."""
-
-Splits = Mapping[str, Mapping[str, Prepared]]
-"""By device and kind."""
-
-STALE = "trained on other measurements than the run holds now: medn train RUN"
+STALE = "trained on another table than the run has now: medn train RUN"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,62 +64,60 @@ class Lost:
 class Evaluation:
     found: list[Evaluated]
     lost: list[Lost]
+    grown: str | None = None
+    """A sentence where the run holds other measurements by now than were trained on."""
 
 
-def evaluate_run(
-    folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None, seed: int | None = None
-) -> list[Evaluated]:
-    """Every device and kind that has a good candidate; the seed of the candidates if none is given."""
-    return evaluate_places(folder, kinds=kinds, split=split, seed=seed).found
+def evaluate_run(folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None) -> list[Evaluated]:
+    """Every device and kind that has a good candidate."""
+    return evaluate_places(folder, kinds=kinds, split=split).found
 
 
-def evaluate_places(
-    folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None, seed: int | None = None
-) -> Evaluation:
+def evaluate_places(folder: Path, *, kinds: Sequence[str] = (), split: Split | None = None) -> Evaluation:
     """The same, and what was trained in vain."""
     split = split or Split()
-    source = read_source(folder)
     root = candidates_root(folder, split)
     candidates = load_candidates(root)
     if not candidates:
+        read_source(folder)  # says what is wrong with the run before what is missing in it
         raise NothingMeasured(f"{folder} has no candidates yet. Make them with: medn train {folder}")
     known = sorted({candidate.kind for candidate in candidates})
     for kind in kinds:
         if kind not in known:
             raise UsageError(unknown("trained layer kind", kind, known))
     wanted = [each for each in candidates if each.kind in (kinds or known)]
-    for kind in {each.kind for each in wanted}:
-        source.layer_kind(kind)  # says which one is missing, rather than that nothing fits
-    if seed is None:
-        seed = Counter(each.seed for each in wanted).most_common(1)[0][0]
-
-    @cache
-    def splits(without_unstable: bool) -> Splits:
-        return prepare(source, sorted({each.kind for each in wanted}), split, seed, without_unstable)[0]
-
+    tables = TrainedTables(folder, split)
     found, lost = [], []
     for device, kind in sorted({(each.device, each.kind) for each in wanted}):
-        own = [each for each in wanted if (each.device, each.kind) == (device, kind)]
-        evaluated = _evaluated(own, splits)
+        evaluated = _evaluated([each for each in wanted if (each.device, each.kind) == (device, kind)], tables)
         if isinstance(evaluated, Evaluated):
             found.append(evaluated)
         else:
             lost.append(evaluated)
     if not found:
         raise StoreError(f"no candidate in {root} can be used: {'; '.join(each.words for each in lost)}")
-    return Evaluation(found, lost)
+    return Evaluation(found, lost, _grown(folder, found, tables.state_now))
 
 
-def _evaluated(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Evaluated | Lost:
+def _grown(folder: Path, found: Sequence[Evaluated], now: StoreState) -> str | None:
+    """A sentence where the run holds other measurements than were trained on; what was trained is gone on with."""
+    before = {each.kind: each.prepared.table.target.chosen_from for each in found}
+    kinds = sorted(kind for kind, state in before.items() if state != now)
+    if not kinds or not now.visits:
+        return None
+    more = now.visits - max(before[kind].visits for kind in kinds)
+    what = f"more measurements (visits: {more})" if more > 0 else "other measurements"
+    return f"{folder} holds {what} than {', '.join(kinds)} learned from. To learn from them: medn train {folder}"
+
+
+def _evaluated(candidates: Sequence[Candidate], tables: TrainedTables) -> Evaluated | Lost:
     """The candidates of one device and kind."""
     device, kind = candidates[0].device, candidates[0].kind
-    prepared = _prepared(candidates, splits)
+    failed = {each.regressor: each.reason for each in candidates if not each.is_good}
+    prepared = tables.of(candidates) if len(failed) < len(candidates) else None
     good: dict[str, Candidate] = {}
-    failed: dict[str, str] = {}
-    for candidate in candidates:
-        if not candidate.is_good:
-            failed[candidate.regressor] = candidate.reason
-        elif prepared is None or not learned_from(candidate, prepared):
+    for candidate in (each for each in candidates if each.is_good):
+        if prepared is None or not learned_from(candidate, prepared):
             failed[candidate.regressor] = STALE
         else:
             good[candidate.regressor] = candidate
@@ -151,24 +141,3 @@ def as_shipped(candidate: Candidate, roofline: Candidate | None, prepared: Prepa
         return candidate
     form = deployed_of(roofline).form if roofline and roofline.schema == candidate.schema else None
     return scored(candidate, replace(deployed_of(candidate), roofline=form), prepared)
-
-
-def _prepared(candidates: Sequence[Candidate], splits: Callable[[bool], Splits]) -> Prepared | None:
-    """The split that the candidates were trained on: with or without the points that repeat badly."""
-    device, kind = candidates[0].device, candidates[0].kind
-    sizes = [candidate.split_sizes for candidate in candidates]
-    for without_unstable in (False, True):
-        found = splits(without_unstable).get(device, {}).get(kind)
-        if found and found.parts.sizes in sizes:
-            return found
-    return None
-
-
-def learned_from(candidate: Candidate, prepared: Prepared) -> bool:
-    """Whether the candidate scores on these rows what it scored when it was trained."""
-    if candidate.split_sizes != prepared.parts.sizes or candidate.schema != prepared.source.table.schema:
-        return False
-    test, deployed = prepared.test, deployed_of(candidate)
-    predicted_s = (deployed.form if candidate.is_of_the_first_version else deployed).predict(test.inputs)
-    now = score(predicted_s, test.target).mape
-    return math.isclose(now, candidate.scores["test"]["mape"], rel_tol=SAME_SCORE)

@@ -10,8 +10,9 @@ from pathlib import Path
 from medn.choosing.bundling import Sizes
 from medn.choosing.costs import COSTS_FILE, Costs, OnProgress, Question, measured_costs
 from medn.choosing.ensembling import with_ensembles
-from medn.choosing.evaluation import STALE, Evaluated, Evaluation, Lost, evaluate_places, learned_from, predictions
+from medn.choosing.evaluation import STALE, Evaluated, Evaluation, Lost, evaluate_places, predictions
 from medn.choosing.leaderboard import Leaderboard, candidate_rows, failed_rows, front_row, scheme_row
+from medn.choosing.trained_tables import learned_from
 from medn.core.atomic import atomic_path
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.metrics import relative_errors
@@ -26,8 +27,7 @@ from medn.selection.gain import Judged, bootstrap
 from medn.selection.option import Cost, Option, Selection
 from medn.selection.pareto import front
 from medn.selection.schemes import CHOSEN, Scheme, schemes, single
-from medn.training.candidate_store import load_candidates, save_candidate
-from medn.training.train_run import candidates_root
+from medn.training.candidate_store import candidates_root, load_candidates, save_candidate
 
 CHOSEN_FOLDER = "chosen"
 BASELINE = "medn"
@@ -47,6 +47,8 @@ class SelectOutcome:
     """What was trained, and asked for, and has nothing that can be chosen."""
     kept: tuple[str, ...] = ()
     """The kinds among the chosen that were not asked for and stay as they were."""
+    grown: str | None = None
+    """A sentence where the run holds other measurements by now than were trained on."""
 
 
 def select_run(
@@ -70,7 +72,7 @@ def select_run(
         places = [_with_kept(with_ensembles(each), before.get(each.place)) for each in places]
         carried = _carried(before, places)
         share = _shares(places, budget)
-        sizes = Sizes(root.parent, len(places) + len(carried))
+        sizes = Sizes(root.parent, [*(next(iter(each.candidates.values())) for each in places), *carried])
         fixed = sizes.fixed + sum(sizes.added(each, each.costs) for each in carried)
         costs = _costs(places, sizes, root / COSTS_FILE, measure_again, on_progress)
         options = [option for each in places for option in _options(each, costs, budget.rows)]
@@ -82,7 +84,8 @@ def select_run(
         _write_chosen(root.parent / CHOSEN_FOLDER, chosen)
         board.write(root.parent)
     kept = tuple(sorted({each.kind for each in before.values()}))
-    return SelectOutcome(chosen, board, clock() - began, () if kinds else tuple(evaluation.lost), kept)
+    lost = () if kinds else tuple(evaluation.lost)
+    return SelectOutcome(chosen, board, clock() - began, lost, kept, evaluation.grown)
 
 
 def _check_kinds(kinds: Sequence[str], evaluation: Evaluation) -> None:

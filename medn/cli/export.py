@@ -39,17 +39,16 @@ def export(
 
 
 def write_dataset(store: Store, to: Path, *, raw: bool = False) -> list[Path]:
-    """The run's tables, without the columns its config drops; the target is chosen from what is there now."""
+    """The run's tables, without the columns its config drops; the target is that of what is there now."""
     from medn.core.dataset import write_parquet, write_samples
-    from medn.core.statistic import choose_target
     from medn.runs.imported_kinds import kind_notes
+    from medn.runs.measured import read_measured
 
-    measurements = list(store.measurements())
-    target, _ = choose_target(measurements)
+    measurements, chosen = read_measured(store)
     drop = (store.read_note("config") or {}).get("drop", ())
     try:
         environments = store.environments()
-        files = write_parquet(to, measurements, target, drop, lambda kind: kind_notes(kind, environments))
+        files = write_parquet(to, measurements, chosen.target, drop, lambda kind: kind_notes(kind, environments))
         if raw:
             files.append(write_samples(to / SAMPLES_FILE, measurements))
     except OSError as error:

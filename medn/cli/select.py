@@ -78,6 +78,8 @@ def select(
         write_json(_outcome_json(outcome, bundle))
     else:
         _show(outcome, rows, bundle)
+    if outcome.grown:
+        say(outcome.grown)
     if outcome.kept:
         say(f"kept as chosen before: {', '.join(outcome.kept)}")
     if outcome.lost:

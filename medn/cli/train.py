@@ -82,8 +82,9 @@ def train(
       medn train runs/laptop --split range:flops:1e9
       medn train runs/gpus --pool
     """
+    from medn.training.candidate_store import candidates_root
     from medn.training.config import TrainConfig, both, parse_settings, read_train_config
-    from medn.training.train_run import candidates_root, train_run
+    from medn.training.train_run import train_run
 
     file = read_train_config(config) if config else TrainConfig()
     fixed = both(file.settings, parse_settings(settings or []))
@@ -133,7 +134,7 @@ def split_option(written: str, pool: bool) -> Split:
     from medn.core.splits import Split
 
     split = Split.parse(written)
-    if pool and split.sort not in ("random", "pooled"):
+    if pool and split.form not in ("random", "pooled"):
         raise UsageError(f"--pool: is split at random, so --split {written} cannot go with it")
     return Split("pooled") if pool else split
 

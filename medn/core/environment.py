@@ -23,6 +23,9 @@ VECTOR_EXTENSIONS = (
 )
 """CPU flags that choose a kernel; virtual machines often hide the model's name but not these."""
 
+DEFAULT_CACHE_BYTES = 32 * 2**20
+"""Assumed where the system does not tell its cache sizes."""
+
 UNLIMITED_BYTES = 1 << 60
 """Version 1 control groups write "no limit" as a number near the largest one there is."""
 
@@ -126,6 +129,22 @@ def cache_bytes(files: SystemFiles = SYSTEM_FILES) -> dict[str, int]:
 def last_level_cache_bytes(files: SystemFiles = SYSTEM_FILES) -> int | None:
     """The largest cache, which a cold measurement must flush."""
     return max(cache_bytes(files).values(), default=None)
+
+
+def largest_cache_bytes(environments: Mapping[str, Any]) -> float:
+    """The largest cache among machines that were measured, as far as what is written about them tells.
+
+    >>> largest_cache_bytes({"here": {"cpu": {"cache_bytes": {"L2": 1048576, "L3": 16777216}}}})
+    16777216.0
+    """
+    sizes: list[float] = []
+    for environment in environments.values():
+        known: Any = environment
+        for name in ("cpu", "cache_bytes"):
+            known = known.get(name) if isinstance(known, Mapping) else None
+        if isinstance(known, Mapping):
+            sizes += [float(size) for size in known.values() if type(size) in (int, float) and 0 < size < 1e15]
+    return max(sizes, default=float(DEFAULT_CACHE_BYTES))
 
 
 def clock_hz(files: SystemFiles = SYSTEM_FILES) -> float | None:

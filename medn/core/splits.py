@@ -13,6 +13,8 @@ from medn.core.table import Array, Table
 
 Rows = NDArray[np.int_]
 
+PARTS = ("train", "validation", "calibration", "test")
+
 DEFAULT_FRACTIONS = (0.6, 0.15, 0.1, 0.15)
 
 ENOUGH_LAYERS = (5000, 2500, 10_000)
@@ -20,7 +22,7 @@ ENOUGH_LAYERS = (5000, 2500, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class SplitRows:
     """Rows to learn from, to choose by, to calibrate intervals with, and to report on."""
 
     train: Rows
@@ -30,12 +32,23 @@ class Parts:
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {name: len(getattr(self, name)) for name in ("train", "validation", "calibration", "test")}
+        return {name: len(getattr(self, name)) for name in PARTS}
+
+    def codes(self, rows: int) -> NDArray[np.int8]:
+        """For each of all rows the place of its part in `PARTS`, -1 for a row in none of them."""
+        found = np.full(rows, -1, dtype=np.int8)
+        for code, name in enumerate(PARTS):
+            found[getattr(self, name)] = code
+        return found
+
+    @classmethod
+    def from_codes(cls, codes: NDArray[np.int8]) -> SplitRows:
+        return cls(*(np.flatnonzero(codes == code) for code in range(len(PARTS))))
 
 
 def split_by_group(
     groups: NDArray[np.str_], seed: int, fractions: Sequence[float] = DEFAULT_FRACTIONS, rows: Rows | None = None
-) -> Parts:
+) -> SplitRows:
     """Random by group. `rows` restricts the split to some of the rows."""
     chosen = np.arange(len(groups)) if rows is None else rows
     names = np.unique(groups[chosen])
@@ -50,7 +63,7 @@ def split_by_group(
     part_of = np.empty(len(names), dtype=int)
     part_of[order] = np.searchsorted(bounds, np.arange(len(names)), side="right")
     part = part_of[np.searchsorted(names, groups[chosen])]
-    return Parts(*(chosen[part == index] for index in range(4)))
+    return SplitRows(*(chosen[part == index] for index in range(4)))
 
 
 class WrongSplit(UsageError):
@@ -65,7 +78,7 @@ def _shares(fractions: Sequence[float], layers: int) -> Array:
     return np.asarray(np.cumsum(parts)[:-1])
 
 
-def leave_range_out(table: Table, column: str, above: float, seed: int) -> Parts:
+def leave_range_out(table: Table, column: str, above: float, seed: int) -> SplitRows:
     """Learn up to a value of one column, test beyond it: how well do predictions extrapolate?"""
     if column not in table.schema.names:
         raise WrongSplit(unknown("input", column, table.schema.names))
@@ -76,7 +89,7 @@ def leave_range_out(table: Table, column: str, above: float, seed: int) -> Parts
     return _leave_out(table, outside, seed)
 
 
-def leave_device_out(table: Table, device: str, seed: int) -> Parts:
+def leave_device_out(table: Table, device: str, seed: int) -> SplitRows:
     """Learn on all devices but one, test on that one."""
     names = table.schema.categories.get("device", ())
     if device not in names or len(names) < 2:
@@ -84,11 +97,11 @@ def leave_device_out(table: Table, device: str, seed: int) -> Parts:
     return _leave_out(table, table.column("device") == names.index(device), seed)
 
 
-def _leave_out(table: Table, outside: NDArray[np.bool_], seed: int) -> Parts:
+def _leave_out(table: Table, outside: NDArray[np.bool_], seed: int) -> SplitRows:
     """Layers are split first, so that a layer measured on both sides is not learned from and tested on."""
     parts = split_by_group(table.groups, seed)
     learned = [rows[~outside[rows]] for rows in (parts.train, parts.validation, parts.calibration)]
-    split = Parts(learned[0], learned[1], learned[2], test=parts.test[outside[parts.test]])
+    split = SplitRows(learned[0], learned[1], learned[2], test=parts.test[outside[parts.test]])
     empty = [name for name, size in split.sizes.items() if size == 0]
     if empty:
         raise UsageError(f"too few layers lie on one side: no rows are left for {' and '.join(empty)}")
@@ -102,7 +115,7 @@ EDGE = 0.05
 """The share of layers at an edge: what is beyond it is beyond nearly all of them."""
 
 
-def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = ()) -> Parts:
+def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = ()) -> SplitRows:
     """The split that the data brings: these rows are for test only, all others are split by layer for the rest.
 
     Where the test rows lie beyond the others, so do those to choose and to calibrate by beyond those to learn from:
@@ -117,7 +130,7 @@ def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collectio
         raise UsageError("too few layers are left to learn from: nearly all rows are marked as test rows")
     parts = split_by_group(table.groups, seed, without_test, learned)
     # A split leaves at least one layer in every part, so what it left for test goes back to be learned from.
-    return Parts(
+    return SplitRows(
         np.sort(np.concatenate([parts.train, parts.test])), parts.validation, parts.calibration, np.flatnonzero(test)
     )
 
@@ -133,7 +146,7 @@ def _reach(table: Table, test: NDArray[np.bool_], free: Collection[str]) -> Arra
     return reach if share >= BEYOND else None
 
 
-def _at_the_edge(groups: NDArray[np.str_], reach: Array, learned: Rows, test: Rows, seed: int) -> Parts:
+def _at_the_edge(groups: NDArray[np.str_], reach: Array, learned: Rows, test: Rows, seed: int) -> SplitRows:
     """The layers that reach furthest are chosen and calibrated by, half of them each."""
     names, places = np.unique(groups[learned], return_inverse=True)
     furthest = np.full(len(names), -np.inf)
@@ -145,7 +158,7 @@ def _at_the_edge(groups: NDArray[np.str_], reach: Array, learned: Rows, test: Ro
     part_of = np.zeros(len(names), dtype=int)
     part_of[edge[0::2]], part_of[edge[1::2]] = 1, 2
     part = part_of[places]
-    return Parts(learned[part == 0], learned[part == 1], learned[part == 2], test)
+    return SplitRows(learned[part == 0], learned[part == 1], learned[part == 2], test)
 
 
 SPLIT_FORMS = ("random", "pooled", "range:COLUMN:VALUE", "device:NAME")
@@ -158,52 +171,52 @@ class Split:
     A pooled split is random too, over the rows of all devices together; `device` learns from several as well.
 
     >>> Split.parse("range:flops:1e9")
-    Split(sort='range', name='flops', value=1000000000.0)
+    Split(form='range', name='flops', value=1000000000.0)
     """
 
-    sort: str = "random"
+    form: str = "random"
     name: str = ""
     value: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Split:
-        sort, _, rest = text.partition(":")
+        form, _, rest = text.partition(":")
         try:
-            if sort in ("random", "pooled") and not rest:
-                return cls(sort)
-            if sort == "device" and rest:
-                return cls(sort, rest)
+            if form in ("random", "pooled") and not rest:
+                return cls(form)
+            if form == "device" and rest:
+                return cls(form, rest)
             name, _, value = rest.rpartition(":")
-            if sort == "range" and name:
-                return cls(sort, name, float(value))
+            if form == "range" and name:
+                return cls(form, name, float(value))
         except ValueError:
             raise UsageError(f"split {text!r}: {value!r} is no number") from None
         raise UsageError(f"{unknown('split', text, SPLIT_FORMS)}")
 
     def __str__(self) -> str:
         forms = {"device": f"device:{self.name}", "range": f"range:{self.name}:{self.value:g}"}
-        return forms.get(self.sort, self.sort)
+        return forms.get(self.form, self.form)
 
     @property
     def is_pooled(self) -> bool:
         """Whether one regressor learns from all devices."""
-        return self.sort in ("pooled", "device")
+        return self.form in ("pooled", "device")
 
     @property
     def is_product(self) -> bool:
         """Whether what is learned is meant to be shipped; other splits answer a question of their own."""
-        return self.sort in ("random", "pooled")
+        return self.form in ("random", "pooled")
 
     def parts(
         self, table: Table, seed: int, test: NDArray[np.bool_] | None = None, free: Collection[str] = ()
-    ) -> Parts:
+    ) -> SplitRows:
         """The rows of each part; `test` marks those that the data itself keeps for test."""
         if test is not None and test.any():
             if not self.is_product:
                 raise UsageError(f"the rows bring a split of their own, so they cannot be split by {self}")
             return keep_given(table, test, seed, free)
-        if self.sort == "range":
+        if self.form == "range":
             return leave_range_out(table, self.name, self.value, seed)
-        if self.sort == "device":
+        if self.form == "device":
             return leave_device_out(table, self.name, seed)
         return split_by_group(table.groups, seed)

@@ -13,6 +13,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import StoreError
-from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, canonical_json, freeze
+from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, canonical_json, content_key, freeze
 
 SCHEMA_VERSION = 1
 JOURNAL_NAME = "measurements.sqlite"
@@ -52,6 +53,19 @@ _PLAIN_FIELDS = (
 _COLUMN_NAMES = (*_PLAIN_FIELDS, "samples", "calls_per_sample", "probes")
 _VISIT_COLUMNS = ", ".join(_COLUMN_NAMES)
 _VISIT_SLOTS = ", ".join("?" * len(_COLUMN_NAMES))
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """Which visits there were at some moment: they are only ever added."""
+
+    visits: int = 0
+    """Or rows, where tables are all that was kept."""
+    last: str = ""
+    """Made from the last of them."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 class Store:
@@ -209,6 +223,12 @@ class Store:
         """The keys of the points that were visited in any of these environments."""
         query = "SELECT DISTINCT point_key FROM visits WHERE environment_id = ?"
         return {row[0] for each in environment_ids for row in self._rows(query, each)}
+
+    def state(self) -> StoreState:
+        """What tells the visits there are now from those of any other moment, found without reading them."""
+        query = "SELECT point_key, pass_number, started_at FROM visits ORDER BY rowid DESC LIMIT 1"
+        count = int(next(self._rows("SELECT COUNT(*) FROM visits"))[0])
+        return StoreState(count, content_key([list(row) for row in self._rows(query)]))
 
     def visited(self) -> dict[str, dict[int, str]]:
         """For each point the status of every pass over it so far."""

@@ -35,6 +35,8 @@ class Candidate:
     seed: int
     split: str
     reason: str = ""
+    table: str = ""
+    """The key of the training table; an earlier version did not tell."""
     split_sizes: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)

@@ -14,9 +14,8 @@ from pathlib import Path
 from medn.core.data_sheet import NO_SHEET, Sheets
 from medn.core.environment import differences, environment_id, environment_manifest
 from medn.core.errors import DeviceUnavailable, StoreError
-from medn.core.statistic import choose_target
 from medn.core.store import Store
-from medn.core.values import Measurement, Point, Visit
+from medn.core.values import Point, Visit
 from medn.devices.backend import Backend, backends
 from medn.devices.cpu_sheet import cpu_sheet
 from medn.devices.probe import FileProbe, ReadsNumber, probes
@@ -24,6 +23,7 @@ from medn.layer_generators.plan import pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
 from medn.measuring.visits import Visitor
 from medn.runs.folder import RunFolder
+from medn.runs.measured import read_measured, record_target
 from medn.runs.tables import SHEETS_NOTE
 
 FINAL_STATUSES = ("unsupported", "failed", "wrong")
@@ -101,8 +101,8 @@ def run_sweep(
                     on_visit(pass_number, visits, planned, point, visit)
         if visitor.probe_reasons:
             store.note("probe_reasons", visitor.probe_reasons)
-        target, _ = choose_target(list(store.measurements()))
-        store.note("target", target.definition)
+        _, target = read_measured(store)
+        record_target(store, target)
     return SweepOutcome(visits, clock() - began, timed_s, finished, visitor.probe_reasons)
 
 
@@ -166,7 +166,6 @@ def _worth_visiting(statuses: Mapping[int, str]) -> bool:
 
 def unstable_points(store: Store, threshold: float) -> set[str]:
     """Keys of the points whose halves differ by more than the threshold."""
-    measurements: list[Measurement] = list(store.measurements())
-    target, _ = choose_target(measurements)
-    found = ((measurement, target.split_half_difference(measurement)) for measurement in measurements)
+    measurements, chosen = read_measured(store)
+    found = ((measurement, chosen.target.split_half_difference(measurement)) for measurement in measurements)
     return {measurement.point.key for measurement, difference in found if difference and difference > threshold}

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from medn.core.environment import DEFAULT_CACHE_BYTES
 from medn.core.errors import StoreError, UsageError
-from medn.devices.cache import DEFAULT_CACHE_BYTES
 
 COVERAGE = 0.9
 """The share of models that lie within the error of a fitted composition."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel
+from medn.core.environment import largest_cache_bytes
 from medn.core.errors import UsageError
 from medn.core.ranges import Flags
 from medn.core.table import Array
-from medn.devices.cache import largest_cache_bytes
 from medn.model.composition import BATCH_ERROR, CONVERTED, COVERAGE, HOT, Composition, everywhere
 from medn.model.prepared_model import PreparedModel
 

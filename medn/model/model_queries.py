@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.dtypes import ELEMENT_BYTES
+from medn.core.environment import largest_cache_bytes
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.core.values import Layer, Scalar
-from medn.devices.cache import largest_cache_bytes
 from medn.estimator.estimator import Estimates, Estimator
 from medn.model.conditioned_rows import ConditionedRows
 from medn.model.schedule import batch_factors, peak_activation_bytes

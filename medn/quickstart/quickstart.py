@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from medn.core.errors import NothingMeasured
-from medn.core.statistic import choose_target
 from medn.core.values import Condition, Measurement, Point
 from medn.devices.backend import backends
 from medn.devices.probe import probes
@@ -18,6 +17,7 @@ from medn.measuring.sweep import find_devices
 from medn.measuring.visits import Visitor
 from medn.predictor.predictor import Predictor
 from medn.runs.folder import RunFolder
+from medn.runs.measured import read_measured
 
 FAMILIES = ("roofline", "ridge", "lightgbm_on_roofline", "xgboost_on_roofline", "medn_on_roofline")
 """A few of different sorts: with seconds for each, all of them would learn little."""
@@ -56,8 +56,7 @@ class Check:
 def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predictor) -> Check:
     """Predict a convolution, then measure it."""
     with folder.store(must_exist=True) as store:
-        measurements = list(store.measurements())
-    target, _ = choose_target(measurements)
+        measurements, chosen = read_measured(store)
     known = {measurement.point.key for measurement in measurements}
     point = next(point for point in _convolutions(predictor.device) if point.key not in known)
     prediction = predictor.layer(point.layer.kind, **point.layer.values, batch_size=point.condition.batch_size)
@@ -66,7 +65,7 @@ def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predict
     measurement = Measurement(point, visits)
     if not measurement.good_visits:
         raise NothingMeasured(f"{point} could not be measured: {measurement.reason}")
-    return Check(point, prediction, target.latency_s(measurement))
+    return Check(point, prediction, chosen.target.latency_s(measurement))
 
 
 def _convolutions(device: str) -> Iterator[Point]:

@@ -14,6 +14,7 @@ import numpy as np
 from medn.choosing.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_run
 from medn.choosing.leaderboard import Leaderboard, load_leaderboard
 from medn.choosing.select_run import CHOSEN_FOLDER
+from medn.choosing.trained_tables import learned_from
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.intervals import Interval
 from medn.core.splits import Split
@@ -28,8 +29,7 @@ from medn.report.leaderboard_rows import Row, rows_of
 from medn.report.staircase import Staircase, staircases
 from medn.runs.folder import RunFolder
 from medn.runs.tables import KindTable
-from medn.training.candidate_store import load_candidates
-from medn.training.train_run import candidates_root
+from medn.training.candidate_store import candidates_root, load_candidates
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """At which intervals are tried."""
@@ -104,7 +104,7 @@ def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
     chosen = {(each.device, each.kind): each for each in load_candidates(folder / CHOSEN_FOLDER)}
     kinds = [
         _kind_content(each, chosen[each.device, each.kind], board, candidates_root(folder, split), by)
-        for each in evaluate_run(folder, split=split, seed=board.seed)
+        for each in evaluate_run(folder, split=split)
         if (each.device, each.kind) in chosen
     ]
     if not kinds:
@@ -123,8 +123,8 @@ def _kind_content(
     rows = rows_of(board, evaluated.device, evaluated.kind)
     if candidate.regressor not in [row["candidate"] for row in rows if row["chosen"]]:
         raise StoreError(f"the leaderboard does not belong to what was chosen for {candidate.kind}: medn select RUN")
-    if candidate.schema != prepared.test.schema:
-        raise StoreError(f"{candidate.kind} was measured anew since it was trained: medn train RUN")
+    if not learned_from(candidate, prepared):
+        raise StoreError(f"{candidate.kind} was trained on another table since it was chosen: medn select RUN")
     candidate = as_shipped(candidate, evaluated.candidates.get(ROOFLINE), prepared)
     deployed = deployed_of(candidate)
     predicted_s = deployed.predict(prepared.test.inputs)
@@ -133,7 +133,7 @@ def _kind_content(
     if by is None:
         names = heat_map_names(prepared.source.layer_kind, prepared.test, found)
     # Rows that nothing was learned from or chosen by: the calibration rows only set how wide intervals are.
-    unseen = prepared.source.table.take(np.concatenate([prepared.parts.calibration, prepared.parts.test]))
+    unseen = prepared.source.table.take(np.concatenate([prepared.rows.calibration, prepared.rows.test]))
     histories = {name: tuning_history(root, each) for name, each in evaluated.candidates.items()}
     return KindContent(
         device=evaluated.device,

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from medn.core.errors import NothingMeasured
-from medn.core.statistic import NoiseFloor, Target, choose_target, noise_floors, split_half_difference
+from medn.core.statistic import NoiseFloor, Target, noise_floors, split_half_difference
 from medn.core.store import Store
 from medn.core.values import Measurement
+from medn.runs.measured import read_measured
 
 DRIFT_ABOVE = 1.3
 """A reference kernel slower than this times its usual time marks a visit made while the machine was disturbed."""
@@ -59,11 +60,11 @@ class RunSummary:
 
 
 def summarise(store: Store) -> RunSummary:
-    """Read the whole run. Choosing the target afresh lets it follow the data as visits come in."""
-    measurements = list(store.measurements())
+    """Read the whole run."""
+    measurements, chosen = read_measured(store)
+    target = chosen.target
     if not measurements:
         raise NothingMeasured(f"{store.path.parent} holds no measurements yet. Make them with: medn sweep CONFIG")
-    target, repeatability = choose_target(measurements)
     unstable_above = (store.read_note("config") or {}).get("unstable_above", UNSTABLE_ABOVE)
     good = [measurement for measurement in measurements if measurement.good_visits]
     idle = [measurement for measurement in good if measurement.point.condition.utilization == 0]
@@ -78,7 +79,7 @@ def summarise(store: Store) -> RunSummary:
         samples=samples,
         statuses=dict(Counter(str(measurement.status) for measurement in measurements)),
         target=target,
-        repeatability=repeatability,
+        repeatability=dict(chosen.repeatability),
         idle_noise=NoiseFloor.of([difference for difference in differences if difference is not None]),
         kinds=_kind_summaries(good, target, unstable_above),
         drifted_visits=_drifted(good),

@@ -18,15 +18,16 @@ from medn.core.data_sheet import Sheets
 from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FURTHER
-from medn.core.statistic import NoiseFloor, choose_target
-from medn.core.store import JOURNAL_NAME
+from medn.core.statistic import NoiseFloor, Target
+from medn.core.store import JOURNAL_NAME, StoreState
 from medn.core.table import Schema, Table, as_inputs
 from medn.core.text import first_line
-from medn.core.values import Layer, Scalar, canonical_json, freeze
+from medn.core.values import Layer, Scalar, canonical_json, content_key, freeze
 from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.runs.folder import RunFolder
 from medn.runs.imported_kinds import IMPORTED_NOTE, ImportedKinds
 from medn.runs.inputs import InputChoice, input_columns, shared_sheets
+from medn.runs.measured import RunTarget, read_measured
 from medn.runs.summary import UNSTABLE_ABOVE
 
 SHEETS_NOTE = "sheets"
@@ -47,18 +48,23 @@ class Source:
     choice: InputChoice = field(default_factory=InputChoice)
     probes: tuple[str, ...] = ()
     unstable_above: float = UNSTABLE_ABOVE
-    target: Mapping[str, Any] = field(default_factory=dict)
+    target: RunTarget = field(default_factory=RunTarget)
     imported: ImportedKinds = field(default_factory=ImportedKinds)
     """What imported tables say of the kinds."""
     sheets: Sheets = field(default_factory=dict)
     """The data sheets of devices, as far as they are known."""
-    test_environments: frozenset[str] = frozenset()
-    """Where rows are from that are for test only."""
+    environments: Mapping[str, Any] = field(default_factory=dict)
+    """Where rows are from, by id."""
 
     def layer_kind(self, name: str) -> LayerKind:
         if name not in self.imported.declared and name not in layer_kinds:
             raise StoreError(layer_kinds.absence(name))
         return self.imported.declared.get(name) or layer_kinds[name]
+
+    @property
+    def test_environments(self) -> frozenset[str]:
+        """Those whose rows are for test only."""
+        return frozenset(key for key, manifest in self.environments.items() if manifest.get("part") == TEST_PART)
 
     @property
     def devices(self) -> list[str]:
@@ -109,15 +115,33 @@ def read_source(path: Path) -> Source:
     """The rows of a run folder, of a Parquet file, or of a folder of Parquet files."""
     if (path / JOURNAL_NAME).is_file():
         return _read_run(RunFolder(path))
-    files = sorted(path.glob("*.parquet")) or sorted((path / "dataset").glob("*.parquet"))
-    if path.suffix == ".parquet" and path.is_file():
-        files = [path]
-    if files:
+    if files := _parquet_files(path):
         return _read_parquet(files)
     if not path.exists():
         near = [other.name for other in path.parent.glob("*/") if (other / JOURNAL_NAME).is_file()]
         raise StoreError(unknown("run", path.name, near) + f" (in {path.parent}). Make one with: medn sweep CONFIG")
     raise NothingMeasured(f"{path} holds no measurements yet. Make them with: medn sweep CONFIG")
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    if path.suffix == ".parquet" and path.is_file():
+        return [path]
+    return sorted(path.glob("*.parquet")) or sorted((path / "dataset").glob("*.parquet"))
+
+
+def state_now(path: Path) -> StoreState:
+    """What a run folder or its Parquet files hold, found without reading the measurements."""
+    if (path / JOURNAL_NAME).is_file():
+        with RunFolder(path).store(must_exist=True) as store:
+            return store.state()
+    return _parquet_state(_parquet_files(path))
+
+
+def _parquet_state(files: Sequence[Path]) -> StoreState:
+    import pyarrow.parquet
+
+    rows = [pyarrow.parquet.read_metadata(file).num_rows for file in files]
+    return StoreState(sum(rows), content_key([[file.name, file.stat().st_size] for file in files]))
 
 
 def imported_kinds(path: Path) -> ImportedKinds:
@@ -130,26 +154,25 @@ def imported_kinds(path: Path) -> ImportedKinds:
 
 def _read_run(folder: RunFolder) -> Source:
     with folder.store(must_exist=True) as store:
-        measurements = list(store.measurements())
+        measurements, target = read_measured(store)
         config = store.read_note("config") or {}
         environments = store.environments()
         sheets = store.read_note(SHEETS_NOTE) or {}
     if not measurements:
         raise NothingMeasured(f"{folder.path} holds no measurements yet. Make them with: medn sweep CONFIG")
-    target, _ = choose_target(measurements)
     rows: dict[str, list[Row]] = {}
     for measurement in measurements:
-        rows.setdefault(measurement.point.layer.kind, []).append(dataset_row(measurement, target))
+        rows.setdefault(measurement.point.layer.kind, []).append(dataset_row(measurement, target.target))
     probes = sorted({name for each in measurements for visit in each.visits for name in visit.probes})
     return Source(
         _completed(rows),
         InputChoice.from_config(config),
         tuple(probes),
         float(config.get("unstable_above", UNSTABLE_ABOVE)),
-        target.definition,
+        target,
         ImportedKinds.of(environments),
         sheets,
-        frozenset(key for key, manifest in environments.items() if manifest.get("part") == TEST_PART),
+        environments,
     )
 
 
@@ -173,7 +196,8 @@ def _read_parquet(files: Sequence[Path]) -> Source:
             told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
     if not rows:
         raise UsageError(f"{files[0]} was not written by medn export: it does not say which layer kind it holds")
-    return Source(_completed(rows), target=target, imported=ImportedKinds.of(told))
+    chosen = RunTarget(Target.from_definition(target), chosen_from=_parquet_state(files))
+    return Source(_completed(rows), target=chosen, imported=ImportedKinds.of(told))
 
 
 def _completed(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:

@@ -12,13 +12,20 @@ from urllib.parse import quote
 
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
+from medn.core.splits import Split
 from medn.deployed.candidate import CHECKED_PREFIX, Candidate, describe, from_description
 from medn.deployed.packing import Arrays, Json
+from medn.runs.training_table import split_folder
 
 VERSION = 2
 READ_VERSIONS = (1, 2)
 FACTS_FILE = "candidate.json"
 ARRAYS_FILE = "arrays.safetensors"
+
+
+def candidates_root(path: Path, split: Split) -> Path:
+    """Where the candidates of a run lie."""
+    return split_folder(path, "candidates", split)
 
 
 def candidate_folder(root: Path, device: str, kind: str, regressor: str) -> Path:

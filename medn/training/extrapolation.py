@@ -22,7 +22,7 @@ from medn.regressors.families.roofline import fit_plain_roofline
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.runs.inputs import remainders
-from medn.training.scoring import Prepared, Smaller
+from medn.training.prepared import Prepared, Smaller
 
 LEAST_WORK = 0.7
 """The share of training rows that is learned from."""

@@ -17,7 +17,7 @@ from medn.core.table import Table
 from medn.deployed.beyond import EDGE, HELD
 from medn.deployed.candidate import Candidate
 from medn.training.candidate_store import load_candidates
-from medn.training.scoring import Prepared
+from medn.training.prepared import Prepared
 from medn.training.train_regressor import Job
 
 FEWEST_ROWS = 8

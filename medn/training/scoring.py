@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from medn.core.call_time import call_seconds
 from medn.core.metrics import score
-from medn.core.ranges import Range
-from medn.core.splits import Parts
-from medn.core.table import Table
 from medn.core.values import told
 from medn.deployed.beyond import HELD
 from medn.deployed.calibration import UNCALIBRATED, calibrated, coverage_facts
@@ -19,36 +16,7 @@ from medn.deployed.candidate import Candidate
 from medn.deployed.checked import Checked, chosen_way, extrapolation_facts, pack_checked, widening
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Form
-from medn.runs.tables import KindTable
-
-
-@dataclass(frozen=True, eq=False)
-class Smaller:
-    """What is known of the rows with the least work alone, for a check on the others."""
-
-    above: float
-    """The work up to which they are smaller."""
-    range: Range
-    roofline: Form | None
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """The table of one kind, split, with its range."""
-
-    source: KindTable
-    parts: Parts
-    range: Range
-    train: Table
-    validation: Table
-    calibration: Table
-    test: Table
-    way: str | None = None
-    """What is predicted beyond the range, where that is no matter of the regressor."""
-    roofline: Form | None = None
-    """Fitted once for all families; None until then, and where the inputs do not tell the work."""
-    smaller: Smaller | None = None
-    """Known once for all families; None until then, and where there are too few rows for a check."""
+from medn.training.prepared import Prepared
 
 
 def judged(

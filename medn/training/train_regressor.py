@@ -22,7 +22,8 @@ from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.training.candidate_store import candidate_folder, load_candidate, save_candidate
 from medn.training.extrapolation import LEAST_WORK, check
-from medn.training.scoring import Prepared, judged
+from medn.training.prepared import Prepared
+from medn.training.scoring import judged
 from medn.training.tuning import Tuned, Watch, tune, unwatched
 
 ALL_KINDS = "all-kinds"
@@ -71,7 +72,6 @@ class Job:
     """Of the whole training."""
     seconds: float
     """Of this job."""
-    target: Mapping[str, object]
     settings: Settings = field(default_factory=dict)
     """Fixed by the user and not searched."""
 
@@ -106,9 +106,10 @@ class Job:
             seed=self.seed,
             split=self.split,
             reason=reason,
-            split_sizes=prepared.parts.sizes,
+            table=prepared.table.key,
+            split_sizes=prepared.rows.sizes,
             inputs=source.choice.as_json(),
-            target=self.target,
+            target=prepared.table.target.target.definition,
             schema=source.table.schema,
             constants=source.constants,
             left_out=source.left_out,

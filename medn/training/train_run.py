@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from medn.core.errors import MednError, NothingMeasured, StoreError, UsageError, reason_of, unknown
-from medn.core.ranges import learn_range
-from medn.core.splits import Split, WrongSplit
+from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.splits import Split
+from medn.core.store import JOURNAL_NAME
 from medn.deployed.candidate import Candidate
 from medn.regressors.regressor import regressors
 from medn.runs.folder import RunFolder
-from medn.runs.inputs import remainders
-from medn.runs.tables import Source, kind_table, read_source
-from medn.training.candidate_store import candidate_folder, load_candidate
+from medn.runs.measured import record_target
+from medn.runs.tables import Source, read_source
+from medn.training.candidate_store import candidate_folder, candidates_root, load_candidate
 from medn.training.config import FamilySettings
 from medn.training.extrapolation import made_ready
 from medn.training.fit_processes import Fitters, OnWait, Timetable, least_seconds
 from medn.training.further_quantities import further_jobs
-from medn.training.scoring import Prepared
+from medn.training.prepared import Refused, Tables, prepare, write_tables
 from medn.training.train_regressor import Job
-
-POOLED = "all-devices"
-"""Stands for the device of candidates that learn from several."""
-
-FEWEST_LAYERS = 8
-"""With fewer different layers no part of a split says anything."""
 
 SHORTEST_S = 1.0
 """Every fit gets this much, or it could not show anything."""
@@ -37,17 +30,6 @@ SHORTEST_S = 1.0
 FURTHER_SHARE = 0.05
 FURTHER_SHORTEST_S = 0.1
 """Of the time, for memory and energy: their families are light and hardly need a search."""
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A kind that cannot be learned, and why."""
-
-    device: str
-    kind: str
-    reason: str
-    is_split_wrong: bool = False
-    """Whether it was the split that was asked for, and not what is measured."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +94,6 @@ def best_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [found[place] for place in sorted(found)]
 
 
-def candidates_root(folder: Path, split: Split) -> Path:
-    """Where candidates lie: those of a random split are the product, all others answer a question of their own."""
-    run = folder.parent if folder.suffix == ".parquet" else folder
-    if split.sort == "random":
-        return run / "candidates"
-    return run / f"candidates-{re.sub('[^A-Za-z0-9.+-]+', '-', str(split))}"
-
-
 def train_run(
     folder: Path,
     *,
@@ -152,12 +126,14 @@ def train_run(
         if not prepared:
             error = UsageError if any(each.is_split_wrong for each in refused) else NothingMeasured
             raise error("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
-        planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, source, fixed)
+        _record_target(folder, source)
+        write_tables(folder, source, split, prepared)
+        planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, fixed)
         kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
         waiting = _made_ready([job for index, job in enumerate(planned) if index not in kept], seed)
         further = [
             job
-            for job in _further_jobs(prepared, run.path, split, seed, seconds, source, fixed)
+            for job in _further_jobs(prepared, run.path, split, seed, seconds, fixed)
             if not _finished(job, retry_failed)
         ]
         plan = Plan(waiting, further, jobs, seconds)
@@ -180,48 +156,25 @@ def train_run(
     return TrainOutcome(tuple(order), tuple(refused), trained, clock() - began, fitters.loading_s)
 
 
-def prepare(
-    source: Source, kinds: Sequence[str], split: Split, seed: int, without_unstable: bool
-) -> tuple[dict[str, dict[str, Prepared]], list[Refused]]:
-    """The split tables by device and kind, and the kinds that cannot be learned."""
-    prepared: dict[str, dict[str, Prepared]] = {}
-    refused = []
-    for device in [None] if split.is_pooled else source.devices:
-        for kind in kinds:
-            if device and all(row["device"] != device for row in source.rows[kind]):
-                continue
-            try:
-                table = kind_table(source, kind, device=device, without_unstable=without_unstable)
-                layers = len(set(table.table.groups))
-                if layers < FEWEST_LAYERS:
-                    raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
-                free = remainders(table.layer_kind)
-                parts = split.parts(table.table, seed, table.is_test, free)
-            except MednError as error:
-                refused.append(Refused(device or POOLED, kind, reason_of(error), isinstance(error, WrongSplit)))
-                continue
-            names = ("train", "validation", "calibration", "test")
-            train, validation, calibration, test = (table.table.take(getattr(parts, name)) for name in names)
-            known = learn_range(train, validation, seed, free)
-            prepared.setdefault(device or POOLED, {})[kind] = Prepared(
-                table, parts, known, train, validation, calibration, test
-            )
-    return prepared, refused
+def _record_target(folder: Path, source: Source) -> None:
+    """Whoever reads the same visits later has the target that was learned."""
+    if (folder / JOURNAL_NAME).is_file():
+        with RunFolder(folder).store(must_exist=True) as store:
+            record_target(store, source.target)
 
 
 def _jobs(
-    prepared: dict[str, dict[str, Prepared]],
+    prepared: Tables,
     families: Sequence[str],
     root: Path,
     split: Split,
     seed: int,
     seconds: float,
-    source: Source,
     fixed: FamilySettings,
 ) -> list[Job]:
     """Everything to be trained, the quick families first so that every kind has something early."""
     found = [
-        Job(root, device, name, group, str(split), seed, seconds, 0.0, source.target, fixed.get(name, {}))
+        Job(root, device, name, group, str(split), seed, seconds, 0.0, fixed.get(name, {}))
         for device, tables in prepared.items()
         for name in families
         for group in ([tables] if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
@@ -236,17 +189,16 @@ def _made_ready(jobs: Sequence[Job], seed: int) -> list[Job]:
 
 
 def _further_jobs(
-    prepared: dict[str, dict[str, Prepared]],
+    prepared: Tables,
     run: Path,
     split: Split,
     seed: int,
     seconds: float,
-    source: Source,
     fixed: FamilySettings,
 ) -> list[Job]:
     """What memory and energy are learned by; only from the split that the product is made of."""
     families = [name for name in regressors if regressors[name].learns_further]
-    jobs = _jobs(prepared, families, run, split, seed, seconds, source, fixed) if split.is_product else []
+    jobs = _jobs(prepared, families, run, split, seed, seconds, fixed) if split.is_product else []
     return [further for job in jobs for further in further_jobs(job, run)]
 
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
-from medn.core.splits import Parts, Split, leave_device_out, leave_range_out, split_by_group
+from medn.core.splits import Split, SplitRows, leave_device_out, leave_range_out, split_by_group
 from medn.core.table import Schema, Table
 
 NAMES = ("train", "validation", "calibration", "test")
 
 
-def sides(groups: np.ndarray[tuple[int], np.dtype[np.str_]], parts: Parts) -> list[set[str]]:
+def sides(groups: np.ndarray[tuple[int], np.dtype[np.str_]], parts: SplitRows) -> list[set[str]]:
     return [{str(group) for group in groups[getattr(parts, name)]} for name in NAMES]
 
 
@@ -118,7 +118,7 @@ def test_a_split_makes_the_parts_it_names() -> None:
     assert set(table.column("device")[Split.parse("device:here").parts(table, 0).test]) == {0.0}
 
 
-def given_split(beyond: bool) -> tuple[Table, Parts]:
+def given_split(beyond: bool) -> tuple[Table, SplitRows]:
     """A table whose test rows are larger than all others, or like them."""
     random = np.random.default_rng(0)
     test = np.arange(300) % 3 == 0

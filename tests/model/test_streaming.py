@@ -9,7 +9,7 @@ import torch
 
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
-from medn.devices.cache import DEFAULT_CACHE_BYTES
+from medn.core.environment import DEFAULT_CACHE_BYTES
 from medn.model.composition import Composition
 from medn.model.description import sentences
 from medn.model.prepared_model import predict_model

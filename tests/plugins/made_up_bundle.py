@@ -12,8 +12,7 @@ from made_up_run import PEAK, write_run
 
 from medn.bundle.bundle import Bundle
 from medn.choosing.bundling import bundle_run
-from medn.core.ranges import learn_range
-from medn.core.splits import split_by_group
+from medn.core.splits import Split
 from medn.core.table import Table
 from medn.deployed.candidate import Candidate
 from medn.regressors.encoding import Encoding
@@ -22,9 +21,9 @@ from medn.regressors.forms.affine import Affine
 from medn.regressors.forms.network import NetworkForm
 from medn.regressors.forms.trees import Trees, tree
 from medn.regressors.forms.weighted_sum import WeightedSum
-from medn.runs.inputs import remainders
-from medn.runs.tables import kind_table, read_source
-from medn.training.scoring import Prepared, judged
+from medn.runs.tables import read_source
+from medn.training.prepared import prepare
+from medn.training.scoring import judged
 
 KINDS = ("activation", "linear")
 
@@ -71,19 +70,14 @@ def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KIN
     """One candidate for each kind and device of a run."""
     source = read_source(run)
     found = []
-    for device in source.devices:
-        for kind in kinds:
-            made = kind_table(source, kind, device=device)
-            parts = split_by_group(made.table.groups, seed=0)
-            train, validation, calibration, test = (
-                made.table.take(getattr(parts, name)) for name in ("train", "validation", "calibration", "test")
-            )
-            known = learn_range(train, validation, 0, remainders(made.layer_kind))
-            prepared = Prepared(made, parts, known, train, validation, calibration, test)
+    tables, _ = prepare(source, kinds, Split(), 0, False)
+    for device, own in tables.items():
+        for kind, prepared in own.items():
+            made = prepared.source
             blank = Candidate(device, kind, form, key="made-up", budget_s=1.0, seed=0, split="random")
             blank = replace(blank, schema=made.table.schema, constants=made.constants, inputs=made.choice.as_json())
             # The same bytes each time: how long one row takes is no fact of a made-up candidate.
-            found.append(replace(judged(blank, prepared, FORMS[form](train), None), row_us=0.0))
+            found.append(replace(judged(blank, prepared, FORMS[form](prepared.train), None), row_us=0.0))
     return found
 
 

@@ -20,8 +20,8 @@ from medn.deployed.checked import chosen_way, pack_checked, widening
 from medn.regressors.regressor import Effort, Settings, regressors
 from medn.runs.tables import read_source
 from medn.training.extrapolation import check, cut, made_ready, restored, work
-from medn.training.scoring import Prepared, judged
-from medn.training.train_run import prepare
+from medn.training.prepared import Prepared, prepare
+from medn.training.scoring import judged
 
 WriteRun = Callable[..., Path]
 

@@ -26,7 +26,8 @@ from medn.runs.inputs import InputChoice
 from medn.runs.tables import kind_table, read_source
 from medn.selection.budget import Budget
 from medn.training.candidate_store import load_candidates
-from medn.training.train_run import POOLED, prepare, train_run
+from medn.training.prepared import POOLED, prepare
+from medn.training.train_run import train_run
 
 SHEETS: Mapping[str, Mapping[str, float]] = {
     "small": {"multiprocessors": 8, "peak_gflops": 500, "bandwidth_gb_s": 50, "cache_mb": 1},
@@ -180,8 +181,8 @@ def test_rows_marked_for_test_are_tested_and_nothing_else_is(tmp_path: Path) -> 
     assert not refused
     assert len(found.test) == LAYERS / 6 * 4
     assert not set(found.test.groups) & {*found.train.groups, *found.validation.groups, *found.calibration.groups}
-    assert sum(found.parts.sizes.values()) == LAYERS * 4
-    assert min(found.parts.sizes.values()) > 0
+    assert sum(found.rows.sizes.values()) == LAYERS * 4
+    assert min(found.rows.sizes.values()) > 0
 
 
 def test_the_test_rows_do_not_change_with_the_seed(tmp_path: Path) -> None:

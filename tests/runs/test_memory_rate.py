@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from medn.choosing.memory_rate import streaming_rates
-from medn.devices.cache import DEFAULT_CACHE_BYTES, largest_cache_bytes
+from medn.core.environment import DEFAULT_CACHE_BYTES, largest_cache_bytes
+from medn.runs.memory_rate import streaming_rates
 from medn.runs.tables import Source
 
 
