@@ -80,6 +80,18 @@ def test_the_nearest_limits_can_be_met(problem: tuple[list[Items], Array]) -> No
     assert solve(classes, np.maximum(nearest_limits(classes, limits), 1e-9)) is not None
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_numbers_far_apart_are_chosen_from_exactly(seed: int) -> None:
+    """Values and amounts over eighteen orders of magnitude, and limits that some choice just meets."""
+    random = np.random.default_rng(seed)
+    classes = [Items(10 ** random.uniform(-6, 12, 4), 10 ** random.uniform(-6, 12, (4, 2))) for _ in range(4)]
+    limits = np.sum([items.amounts[random.integers(4)] for items in classes], axis=0)
+    fitting = {picks: value for picks, value, amounts in everything(classes) if (amounts <= limits).all()}
+    found = solve(classes, limits)
+    assert found is not None
+    assert fitting[found] == min(fitting.values())
+
+
 def test_many_classes_with_three_limits_are_solved_at_once() -> None:
     random = np.random.default_rng(0)
     classes = []
