@@ -42,9 +42,9 @@ def measure(
     from medn.benches.measuring import bench_measure
     from medn.devices.backend import backends
 
-    known = backends[device].name
-    say(f"measuring on {known} for {time:g} s")
-    result = bench_measure(known, time)
+    backend = backends[device].name
+    say(f"measuring on {backend} for {time:g} s")
+    result = bench_measure(backend, time)
     if as_json:
         write_json(asdict(result))
         return
@@ -61,10 +61,10 @@ def measure(
     )
 
 
-def _share(name: str, found: TimedShare | None) -> Row:
-    if found is None:
+def _share(name: str, timed: TimedShare | None) -> Row:
+    if timed is None:
         return {f"{name}, timed": "none measured"}
-    return {f"{name}, timed": percent(found.timed_share), f"{name}, one visit": format_latency(found.visit_s)}
+    return {f"{name}, timed": percent(timed.timed_share), f"{name}, one visit": format_latency(timed.visit_s)}
 
 
 @bench.command()

@@ -31,25 +31,25 @@ def compare(
       medn compare runs/before runs/after --open
     """
     from medn.report.compare import compare as compare_runs
-    from medn.report.compare import comparison_page, comparison_words
+    from medn.report.compare import comparison_page, comparison_sentences
     from medn.report.page import need_libraries
 
     need_libraries()
-    found = compare_runs(first, second)
-    path = write_out(out or second / "compare.html", comparison_page(found))
+    comparison = compare_runs(first, second)
+    path = write_out(out or second / "compare.html", comparison_page(comparison))
     if as_json:
         write_json(
             {
                 "a": str(first),
                 "b": str(second),
                 "page": str(path),
-                "summary": comparison_words(found),
-                "kinds": [pair.as_json() for pair in found.pairs],
+                "summary": comparison_sentences(comparison),
+                "kinds": [pair.as_json() for pair in comparison.pairs],
             }
         )
     else:
-        write_rows([_row(pair) for pair in found.pairs], as_json=False)
-        for sentence in comparison_words(found):
+        write_rows([_row(pair) for pair in comparison.pairs], as_json=False)
+        for sentence in comparison_sentences(comparison):
             say(sentence)
         say(f"as a page: {path}")
     if open_page:
@@ -59,11 +59,11 @@ def compare(
 def _row(pair: Pair) -> Row:
     from medn.report.compare import QUANTITIES, signed
 
-    found: dict[str, str | None] = {"kind": pair.name}
+    row: dict[str, str | None] = {"kind": pair.name}
     for letter, side in (("A", pair.first), ("B", pair.second)):
-        found[letter] = side["candidate"] if side else None
-    for quantity, (heading, _, words) in QUANTITIES.items():
+        row[letter] = side["candidate"] if side else None
+    for quantity, (heading, _, format_value) in QUANTITIES.items():
         for letter, side in (("A", pair.first), ("B", pair.second)):
-            found[f"{heading} {letter}"] = words(side[quantity]) if side else None
-        found[f"{heading} B-A"] = signed(quantity, pair.difference(quantity))
-    return found
+            row[f"{heading} {letter}"] = format_value(side[quantity]) if side else None
+        row[f"{heading} B-A"] = signed(quantity, pair.difference(quantity))
+    return row

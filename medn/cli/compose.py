@@ -104,7 +104,12 @@ def place(
     threads: ThreadsOption = 1,
     as_json: AsJson = False,
 ) -> None:
-    """The former name of `medn compose`."""
+    """The former name of medn compose, which takes the same arguments.
+
+    \b
+    Example:
+      medn compose runs/laptop/laptop.medn timm:resnet18 timm:mobilenetv2_100 timm:vit_tiny_patch16_224
+    """
     say("medn place is now called medn compose, and --placement is called --composition")
     compose(bundle, models, out, device, batch_sizes, threads, as_json)
 

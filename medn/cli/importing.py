@@ -72,7 +72,7 @@ def import_rows(
         raise UsageError("--latency, --unit, --layer and the like go with --kind; a mapping says all of it itself")
     if kind and not latency:
         raise UsageError("--kind needs --latency COLUMN: which column is the latency")
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     declared = None
     if mapping is not None:
         meaning, opened = load_mapping(mapping), open_table(table)
@@ -80,7 +80,7 @@ def import_rows(
         from medn.importing.declaration import Declaration, declare
 
         opened = open_table(table)
-        found = declare(
+        declaration = declare(
             opened,
             Declaration(
                 kind=kind,
@@ -91,11 +91,11 @@ def import_rows(
                 work=work,
                 traffic=moved,
                 drop=_names(drop),
-                rename=dict(_pair("--rename", each) for each in rename),
-                where={name: _names(values) for name, values in (_pair("--where", each) for each in where)},
+                rename=dict(_pair("--rename", argument) for argument in rename),
+                where={name: _names(values) for name, values in (_pair("--where", argument) for argument in where)},
             ),
         )
-        meaning, declared, told = found.mapping, found.kind, found.notes
+        meaning, declared, notes = declaration.mapping, declaration.kind, declaration.notes
     progress = RowProgress()
     outcome = import_table(
         opened,
@@ -105,7 +105,7 @@ def import_rows(
         mix_environments=mix_environments,
         on_rows=progress.on_rows,
     )
-    outcome = replace(outcome, notes=(*outcome.notes, *told))
+    outcome = replace(outcome, notes=(*outcome.notes, *notes))
     if as_json:
         write_json({"run": str(run), **asdict(outcome)})
     else:
@@ -119,12 +119,12 @@ def import_rows(
     say(f"{outcome.rows} rows read, {outcome.imported} imported into {run}, {refused} left out")
 
 
-def _names(written: str) -> list[str]:
-    return [name.strip() for name in written.split(",") if name.strip()]
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _pair(option: str, written: str) -> tuple[str, str]:
-    name, separator, value = written.partition("=")
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
     if not separator or not name.strip() or not value.strip():
-        raise UsageError(f"{option} {written!r}: must be written as NAME=VALUE")
+        raise UsageError(f"{option} {text!r}: must be written as NAME=VALUE")
     return name.strip(), value.strip()

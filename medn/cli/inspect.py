@@ -36,13 +36,13 @@ def inspect(
     """
     from medn.bundle.bundle import read_bundle
 
-    found = read_bundle(bundle)
-    kinds = sorted({entry.kind for entry in found.entries})
+    content = read_bundle(bundle)
+    kinds = sorted({entry.kind for entry in content.entries})
     if kind and kind not in kinds:
         raise UsageError(unknown("predicted layer kind", kind, kinds))
-    chosen = [entry for entry in found.entries if kind in ("", entry.kind)]
+    chosen = [entry for entry in content.entries if kind in ("", entry.kind)]
     if as_json:
-        write_json(_described(found, chosen))
+        write_json(_described(content, chosen))
         return
     write_rows([_summary(entry) for entry in chosen], as_json=False)
     if kind:
@@ -50,17 +50,17 @@ def inspect(
             write_rows([{**row, "one of": _few(row["one of"])} for row in _inputs(entry)], as_json=False)
     say_warnings([entry.latency for entry in chosen])
     size = bundle.stat().st_size
-    say(f"{found.name}: {size:,} bytes, made by medn {found.made_by}, devices: {', '.join(found.devices)}")
+    say(f"{content.name}: {size:,} bytes, made by medn {content.made_by}, devices: {', '.join(content.devices)}")
 
 
-def _described(found: Bundle, chosen: list[Entry]) -> dict[str, Any]:
+def _described(bundle: Bundle, chosen: list[Entry]) -> dict[str, Any]:
     from medn.deployed.candidate import deployed_of
 
     return {
-        "name": found.name,
-        "medn": found.made_by,
-        "devices": list(found.devices),
-        "environments": dict(found.environments),
+        "name": bundle.name,
+        "medn": bundle.made_by,
+        "devices": list(bundle.devices),
+        "environments": dict(bundle.environments),
         "entries": [
             {
                 **entry.latency.summary(),
@@ -101,17 +101,19 @@ def _inputs(entry: Entry) -> list[dict[str, Any]]:
     """Every input with what was measured of it; constants have one value."""
     from medn.deployed.candidate import deployed_of
 
-    known = deployed_of(entry.latency).range
+    measured = deployed_of(entry.latency).range
     rows: list[dict[str, Any]] = []
-    for name, low, high in zip(known.schema.names, known.low.tolist(), known.high.tolist(), strict=True):
-        words = known.schema.categories.get(name)
-        seen = [words[code] for code in known.seen.get(name, ()) if words]
-        rows.append({"input": name, "from": None if words else low, "to": None if words else high, "one of": seen})
+    for name, low, high in zip(measured.schema.names, measured.low.tolist(), measured.high.tolist(), strict=True):
+        categories = measured.schema.categories.get(name)
+        seen = [categories[code] for code in measured.seen.get(name, ()) if categories]
+        rows.append(
+            {"input": name, "from": None if categories else low, "to": None if categories else high, "one of": seen}
+        )
     return rows + [{"input": name, "from": None, "to": None, "one of": [value]} for name, value in _constants(entry)]
 
 
 def _few(texts: list[Any]) -> list[str]:
-    """As many as one reads, each of them short: a stranger's bundle may hold anything."""
+    """A few, each shortened: an untrusted bundle may hold anything."""
     more = [f"and {len(texts) - MOST_SHOWN} more"] if len(texts) > MOST_SHOWN else []
     return [shortened(str(text)) for text in texts[:MOST_SHOWN]] + more
 

@@ -97,15 +97,15 @@ def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
 
 def _beyond(row: Row) -> str | None:
     """The error on larger layers than were learned from, and how it is predicted."""
-    told = [percent(row["extrapolation_mape"]), row.get("beyond")]
-    return " ".join(each for each in told if each) or None
+    parts = [percent(row["extrapolation_mape"]), row.get("beyond")]
+    return " ".join(part for part in parts if part) or None
 
 
 def _warnings(rows: Sequence[Row]) -> list[str]:
     from medn.deployed.calibration import width_warning
 
-    found = [width_warning(f"{row['candidate']} for {row['kind']} on {row['device']}", row) for row in rows]
-    return [warning for warning, row in zip(found, rows, strict=True) if warning and row["chosen"]]
+    warnings = [width_warning(f"{row['candidate']} for {row['kind']} on {row['device']}", row) for row in rows]
+    return [warning for warning, row in zip(warnings, rows, strict=True) if warning and row["chosen"]]
 
 
 def _failures(rows: Sequence[Row]) -> list[Row]:

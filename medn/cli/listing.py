@@ -1,4 +1,4 @@
-"""`medn list`: everything that has a name, read off the registries."""
+"""`medn list`: the entries of all registries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "configs"
 """Configs that come with a checkout; an installed wheel has none."""
 
-TYPE_WORDS = {int: "whole number", float: "number", bool: "yes or no", str: "word"}
+TYPE_NAMES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
 def list_entries(
     what: Annotated[str, typer.Argument(help="kinds, devices, samplers, probes, regressors or configs.")] = "",
-    name: Annotated[str, typer.Argument(help="One entry, to see all that is known of it.")] = "",
+    name: Annotated[str, typer.Argument(help="One entry, to see it in full.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """List kinds, devices, samplers, probes, regressors or configs.
@@ -75,7 +75,7 @@ def _parameters_of(kind_name: str) -> list[Row]:
         rows.append(
             {
                 "name": name,
-                "type": TYPE_WORDS[first.type],
+                "type": TYPE_NAMES[first.type],
                 "allowed": list(first.choices) or _limits(first.low, first.high),
                 "default": first.default,
                 "sweep": _as_written(kind.sweep[name]) if name in kind.sweep else None,
@@ -90,7 +90,7 @@ def _limits(low: float | None, high: float | None) -> str | None:
 
 
 def _as_written(domain: Domain) -> Any:
-    """A domain in the words of a config."""
+    """A domain as a config writes it."""
     from medn.core.domains import Fixed, OneOf
 
     if isinstance(domain, Fixed):

@@ -1,4 +1,4 @@
-"""The `medn` command: collects the verbs, and turns every error into one sentence and an honest exit code."""
+"""The `medn` command: registers the verbs, and turns every error into one sentence and its exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How verbs speak: data on stdout, as JSON or as a table of the very same rows; words on stderr."""
+"""The output of commands: data on stdout, as JSON or as a table of the same rows; messages on stderr."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ PIPED_WIDTH = 160
 STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "yes": "green", "no": "red"}
 
 
-def say(words: str) -> None:
-    """Something to read, not to parse."""
-    typer.echo(printable(words), err=True)
+def say(message: str) -> None:
+    """A message for people, on stderr."""
+    typer.echo(printable(message), err=True)
 
 
 def write_json(value: object) -> None:
-    """JSON as everybody reads it: no NaN and no infinity, and characters without a shape as their codes."""
+    """Strict JSON: no NaN and no infinity, and unprintable characters escaped."""
     from medn.core.values import plain
 
-    written = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-    typer.echo(re.sub(r"[^\n -~]", lambda found: _escaped(found[0]), written))
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(re.sub(r"[^\n -~]", lambda match: _escaped(match[0]), text))
 
 
 def _escaped(character: str) -> str:

@@ -1,4 +1,4 @@
-"""`medn predict`: what layers cost, asked of a bundle."""
+"""`medn predict`: what layers and models cost, predicted by a bundle."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def predict(
         how = read_composition(cold_share, composition)
         predict_model(medn.load(bundle, device or None), kind, batch_size, utilization or 0.0, how, html, as_json)
         return
-    if any(each is not None for each in (batch_size, utilization, cold_share, composition, html)):
+    if any(option is not None for option in (batch_size, utilization, cold_share, composition, html)):
         raise UsageError(f"{WHOLE_MODEL_OPTIONS} go with a model; a layer takes batch_size=8 and the like")
     if table is None and not kind:
         raise UsageError("say a layer kind, as in conv2d in_channels=64, or give --table FILE")
@@ -99,23 +99,23 @@ def predict(
 
     columns, rows = read_columns(read_table(table), predictor.check_columns(kind or None))
     columns |= given
-    found = predictor.predict(columns, kind or None)
-    records = list(_records(columns, rows, found))
+    predictions = predictor.predict(columns, kind or None)
+    records = list(_records(columns, rows, predictions))
     if as_json:
         write_json(records)
     else:
         write_table(records, out or STANDARD)
-    outside = int((~found.in_range).sum())
+    outside = int((~predictions.in_range).sum())
     if outside:
         say(f"{outside} of {rows} layers lie outside what was measured: in_range is false there")
 
 
-def parse_values(written: Sequence[str]) -> dict[str, Any]:
+def parse_values(arguments: Sequence[str]) -> dict[str, Any]:
     """NAME=VALUE arguments."""
     from medn.estimator.table_files import read_value
 
     values = {}
-    for argument in written:
+    for argument in arguments:
         name, separator, text = argument.partition("=")
         value = read_value(text)
         if not separator or not name or value is None:
@@ -126,31 +126,31 @@ def parse_values(written: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _write_prediction(found: Prediction, as_json: bool) -> None:
+def _write_prediction(prediction: Prediction, as_json: bool) -> None:
     if as_json:
-        write_json(found._asdict())
+        write_json(prediction._asdict())
         return
     record = {
-        "latency": format_latency(found.latency_s),
-        "interval": f"{format_latency(found.low_s)} to {format_latency(found.high_s)}",
-        "level": percent(found.level),
-        "in range": found.in_range,
+        "latency": format_latency(prediction.latency_s),
+        "interval": f"{format_latency(prediction.low_s)} to {format_latency(prediction.high_s)}",
+        "level": percent(prediction.level),
+        "in range": prediction.in_range,
     }
     for name, quantity in FURTHER.items():
-        value = getattr(found, name)
+        value = getattr(prediction, name)
         if value is not None:
             record[quantity.words] = quantity.shown(value)
     write_record(record, as_json=False)
-    if not found.in_range:
+    if not prediction.in_range:
         say("this layer lies outside what was measured: the latency is an extrapolation")
 
 
-def _records(columns: dict[str, Any], rows: int, found: Predictions) -> Iterator[dict[str, Any]]:
-    """Each row as it was asked, with what is predicted of it."""
-    asked = {
+def _records(columns: dict[str, Any], rows: int, predictions: Predictions) -> Iterator[dict[str, Any]]:
+    """Each row with its predictions."""
+    inputs = {
         name: values.tolist() if hasattr(values, "tolist") else [values] * rows for name, values in columns.items()
     }
-    predicted = {name: values.tolist() for name, values in found.columns.items() if values is not None}
-    named = {**asked, **predicted}
-    for row in zip(*named.values(), strict=True):
-        yield dict(zip(named, row, strict=True))
+    outputs = {name: values.tolist() for name, values in predictions.columns.items() if values is not None}
+    columns_by_name = {**inputs, **outputs}
+    for row in zip(*columns_by_name.values(), strict=True):
+        yield dict(zip(columns_by_name, row, strict=True))

@@ -45,18 +45,18 @@ def predict_model(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict the model that a text names, and write it as a table by layer, as JSON or as a page."""
+    """Predict the model of a source, and write it as a table by layer, as JSON or as a page."""
     from medn.model.description import sentences
     from medn.model.model_sources import read_model
 
-    found = predictor.model(read_model(source, batch_size), None, batch_size, utilization, composition)
+    prediction = predictor.model(read_model(source, batch_size), None, batch_size, utilization, composition)
     if html is not None:
-        _write_page(predictor.device, found, source, html)
+        _write_page(predictor.device, prediction, source, html)
     if as_json:
-        write_json(found.as_json())
+        write_json(prediction.as_json())
         return
-    write_rows(list(_lines(found)), as_json=False)
-    for sentence in sentences(found):
+    write_rows(list(_lines(prediction)), as_json=False)
+    for sentence in sentences(prediction):
         say(sentence)
 
 
@@ -71,8 +71,8 @@ def read_composition(cold_share: float | None, path: Path | None) -> Composition
     return HOT if cold_share is None else everywhere(cold_share)
 
 
-def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
-    for row in found.rows:
+def _lines(prediction: ModelPrediction) -> Iterator[dict[str, Any]]:
+    for row in prediction.rows:
         yield {
             "layer": row.name,
             "kind": row.what,
@@ -84,10 +84,10 @@ def _lines(found: ModelPrediction) -> Iterator[dict[str, Any]]:
         }
 
 
-def _write_page(device: str, found: ModelPrediction, source: str, path: Path) -> None:
+def _write_page(device: str, prediction: ModelPrediction, source: str, path: Path) -> None:
     need("--html", "jinja2")
     from medn.report.model_page import model_page
     from medn.report.models import ModelPart
     from medn.report.page import write_page
 
-    write_page(path, model_page(ModelPart(source, device, found)))
+    write_page(path, model_page(ModelPart(source, device, prediction)))

@@ -1,4 +1,4 @@
-"""How far long work is, on stderr: a bar on a terminal, a line now and then anywhere else."""
+"""Progress on stderr: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BAR_EVERY_S = 0.5
 LINE_EVERY_S = 10.0
 
 
-class Shown:
-    """Work with a planned end. Nothing runs between calls, so showing it disturbs no measurement."""
+class ProgressDisplay:
+    """The progress of work of known length. Nothing runs between calls, so it disturbs no measurement."""
 
     def __init__(self, what: str, clock: Callable[[], float], starting: str) -> None:
         self.what = what
@@ -46,13 +46,13 @@ class Shown:
         if self._bar:
             self._bar.stop()
 
-    def show(self, done: int, planned: int, words: Callable[[float], str] | None = None) -> None:
-        """Unless it was shown a moment ago; `words` say more, told how many seconds it has taken so far."""
+    def show(self, done: int, planned: int, describe: Callable[[float], str] | None = None) -> None:
+        """Show it, unless that was done a moment ago; `describe` gives a text by the seconds so far."""
         now = self.clock()
         if now < self._next:
             return
         self._next = now + self._every_s
-        more = words(now - self._began) if words else None
+        more = describe(now - self._began) if describe else None
         if self._bar:
             self._bar.update(self._task, description=more, completed=done, total=planned)
             self._bar.refresh()
@@ -69,7 +69,7 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
 
 
-class SweepProgress(Shown):
+class SweepProgress(ProgressDisplay):
     """Shows the visits of a sweep."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,7 @@ class SweepProgress(Shown):
     def on_visit(self, pass_number: int, done: int, planned: int, point: Point, visit: Visit) -> None:
         self.visits = done
 
-        def words(spent_s: float) -> str:
+        def describe(spent_s: float) -> str:
             rate = done / spent_s
             left_s = (planned - done) / rate
             if self.seconds is not None:
@@ -90,10 +90,10 @@ class SweepProgress(Shown):
                 f"{point.layer.kind} on {point.device}"
             )
 
-        self.show(done, planned, words)
+        self.show(done, planned, describe)
 
 
-class CostProgress(Shown):
+class CostProgress(ProgressDisplay):
     """Shows how far the timing of candidates is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

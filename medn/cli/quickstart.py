@@ -93,7 +93,7 @@ def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
 
 
 def _row(candidate: Candidate) -> Row:
-    """For somebody who sees medn for the first time."""
+    """A row that needs no explanation."""
     test = candidate.scores["test"]
     return {
         "layer kind": candidate.kind,
@@ -103,7 +103,7 @@ def _row(candidate: Candidate) -> Row:
         "mean error": percent(test["mape"]),
         "within 10 %": percent(test["within_10"]),
         "noise of measuring": percent(candidate.noise["mean"]) if candidate.noise else None,
-        "us per question": f"{candidate.costs['us_1']:.0f}",
+        "us per query": f"{candidate.costs['us_1']:.0f}",
     }
 
 

@@ -66,16 +66,16 @@ def report(
     parts = predicted_models(run, captured, batch_size, utilization or 0.0, how) if models else []
     content = gather(run, names)
     path = write_out(out or run / "report.html", report_page(content, parts))
-    told = {"summary": summary(content), "advice": advice(content)}
+    texts = {"summary": summary(content), "advice": advice(content)}
     if as_json:
         totals = {"models": [_totals(part) for part in parts]} if parts else {}
         kinds = [dict(kind.row) for kind in content.kinds]
-        write_json({"report": str(path), "bytes": path.stat().st_size, **told, "kinds": kinds, **totals})
+        write_json({"report": str(path), "bytes": path.stat().st_size, **texts, "kinds": kinds, **totals})
     else:
-        for sentence in [*told["summary"], *told["advice"]]:
+        for sentence in [*texts["summary"], *texts["advice"]]:
             say(sentence)
         for part in parts:
-            say(f"{part.name} on {part.device}: {part.words[0]}")
+            say(f"{part.name} on {part.device}: {part.sentences[0]}")
         typer.echo(path)
     if open_page:
         show(path)
@@ -107,8 +107,8 @@ def _captured(sources: Sequence[str], batch_size: int | None) -> dict[str, Captu
 
 def _totals(part: ModelPart) -> dict[str, Any]:
     """What `medn predict --json` tells of a model, but for its layers."""
-    told = {name: value for name, value in part.found.as_json().items() if not isinstance(value, list)}
-    return {"model": part.name, "device": part.device, **told}
+    totals = {name: value for name, value in part.prediction.as_json().items() if not isinstance(value, list)}
+    return {"model": part.name, "device": part.device, **totals}
 
 
 def _two_names(by: str) -> tuple[str, str] | None:

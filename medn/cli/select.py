@@ -1,4 +1,4 @@
-"""`medn select`: which candidates to ship, within what one can afford."""
+"""`medn select`: which candidates to ship, within a budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RowsOption = Annotated[
     int, typer.Option("--rows", help="The size of queries whose time counts: 1, 100 or 10000 rows at once.")
 ]
 WeightsOption = Annotated[
-    str, typer.Option("--weights", metavar="KIND=N,..", help="How often each kind is asked; 1 where nothing is said.")
+    str, typer.Option("--weights", metavar="KIND=N,..", help="How often each kind is queried; 1 by default.")
 ]
 
 
@@ -89,22 +89,22 @@ def select(
 def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:
     several = len({candidate.device for candidate in outcome.chosen}) > 1
     write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
-    say(_gain_words(outcome))
+    say(_gain_sentence(outcome))
     say_warnings(outcome.chosen)
     size = format_bytes(bundle.stat().st_size)
     say(f"chosen in {format_duration(outcome.elapsed_s)}; the bundle is {bundle} ({size})")
 
 
-def _weights(written: str) -> dict[str, float]:
+def _weights(text: str) -> dict[str, float]:
     """conv2d=10,linear=3"""
-    found: dict[str, float] = {}
-    for entry in written.split(",") if written else []:
+    weights: dict[str, float] = {}
+    for entry in text.split(",") if text else []:
         kind, _, number = entry.partition("=")
         try:
-            found[kind.strip()] = float(number)
+            weights[kind.strip()] = float(number)
         except ValueError:
             raise UsageError(f"--weights: must look like conv2d=10,linear=3 (got {entry!r})") from None
-    return found
+    return weights
 
 
 def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
@@ -122,8 +122,8 @@ def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
     }
 
 
-def _gain_words(outcome: SelectOutcome) -> str:
-    """What choosing brings, in one sentence."""
+def _gain_sentence(outcome: SelectOutcome) -> str:
+    """What selection gains, in one sentence."""
     board = outcome.leaderboard
     chosen = board.schemes[-1]
     gain = board.gain["accuracy"]

@@ -37,11 +37,11 @@ def serve(
            -d '{"kind": "linear", "in_features": 512, "out_features": 512, "batch_size": 8}'
     """
     need("serving", "prometheus_client", "starlette", "uvicorn", extra="serve")
-    from medn.serving.application import Limits, application
+    from medn.serving.application import ServerLimits, application
     from medn.serving.server import address, listen
     from medn.serving.server import serve as serve_on
 
-    served = application(bundle, device, Limits(max_bytes, max_rows, max_connections))
+    served = application(bundle, device, ServerLimits(max_bytes, max_rows, max_connections))
     with listen(host, port) as listening:
         url = address(listening)
         if as_json:

@@ -40,44 +40,46 @@ def summary(
     from medn.runs.summary import summarise
 
     with RunFolder(run).store(must_exist=True) as store:
-        found = summarise(store)
+        run_summary = summarise(store)
         if as_json:
-            write_json(summary_json(found, store))
+            write_json(summary_json(run_summary, store))
         else:
-            write_summary(found, store, verbose=verbose)
+            write_summary(run_summary, store, verbose=verbose)
 
 
-def summary_json(found: RunSummary, store: Store) -> dict[str, Any]:
-    return {**found.as_json(), "environments": store.environments()}
+def summary_json(run_summary: RunSummary, store: Store) -> dict[str, Any]:
+    return {**run_summary.as_json(), "environments": store.environments()}
 
 
-def write_summary(found: RunSummary, store: Store, *, verbose: bool = False) -> None:
+def write_summary(run_summary: RunSummary, store: Store, *, verbose: bool = False) -> None:
     """The summary as tables on stdout."""
-    write_record(_overview(found, store), as_json=False)
-    write_rows([_kind_row(kind) for kind in found.kinds], as_json=False)
+    write_record(_overview(run_summary, store), as_json=False)
+    write_rows([_kind_row(kind) for kind in run_summary.kinds], as_json=False)
     if verbose:
-        write_rows([{"statistic": name, **_noise(floor)} for name, floor in found.repeatability.items()], as_json=False)
-    shown = found.failures[:MOST_REASONS]
+        write_rows(
+            [{"statistic": name, **_noise(floor)} for name, floor in run_summary.repeatability.items()], as_json=False
+        )
+    shown = run_summary.failures[:MOST_REASONS]
     write_rows([{"points": count, "not measured because": reason} for reason, count in shown], as_json=False)
-    if len(found.failures) > len(shown):
-        say(f"and {len(found.failures) - len(shown)} further reasons; --json shows them all")
+    if len(run_summary.failures) > len(shown):
+        say(f"and {len(run_summary.failures) - len(shown)} further reasons; --json shows them all")
 
 
-def _overview(found: RunSummary, store: Store) -> Row:
+def _overview(run_summary: RunSummary, store: Store) -> Row:
     from medn.core.environment import describe_environment
 
-    noise = found.idle_noise
+    noise = run_summary.idle_noise
     return {
-        "points": found.points,
-        "status": found.statuses,
-        "visits": found.visits,
-        "samples": found.samples,
-        "latency, idle": str(found.target.idle),
-        "latency, under load": str(found.target.loaded),
+        "points": run_summary.points,
+        "status": run_summary.statuses,
+        "visits": run_summary.visits,
+        "samples": run_summary.samples,
+        "latency, idle": str(run_summary.target.idle),
+        "latency, under load": str(run_summary.target.loaded),
         "noise floor, idle": f"{percent(noise.median)} median, {percent(noise.mean)} mean" if noise else None,
-        "visits while the machine was slowed": found.drifted_visits,
-        "disturbed samples": percent(found.disturbed_samples),
-        "measured on": "; ".join(describe_environment(each) for each in store.environments().values()),
+        "visits while the machine was slowed": run_summary.drifted_visits,
+        "disturbed samples": percent(run_summary.disturbed_samples),
+        "measured on": "; ".join(describe_environment(environment) for environment in store.environments().values()),
     }
 
 
@@ -97,5 +99,5 @@ def _kind_row(kind: KindSummary) -> Row:
 
 
 def _noise(floor: NoiseFloor | None) -> Row:
-    found = asdict(floor) if floor else {}
-    return {"noise median": percent(found.get("median")), "noise mean": percent(found.get("mean"))}
+    facts = asdict(floor) if floor else {}
+    return {"noise median": percent(facts.get("median")), "noise mean": percent(facts.get("mean"))}

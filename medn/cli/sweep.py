@@ -1,4 +1,4 @@
-"""`medn sweep`: measure what a config describes, or go on with it."""
+"""`medn sweep`: measure what a config describes, or resume it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STRICT_NOISE = 0.05
 """The median difference between two halves of the visits, at utilisation 0, that `--strict` allows."""
 
 
-def seconds_option(written: str) -> float:
+def seconds_option(text: str) -> float:
     """A duration given on the command line."""
     from medn.core.config import seconds
 
     try:
-        return seconds(written)
+        return seconds(text)
     except ValueError as error:
         raise UsageError(f"--time: {error}") from None
 

@@ -1,4 +1,4 @@
-"""`medn table`: latency along a parameter, the staircase that pruning walks down."""
+"""`medn table`: latency along a parameter, which pruning walks down."""
 
 from __future__ import annotations
 

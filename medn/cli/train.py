@@ -115,27 +115,27 @@ def train(
         say_warnings(outcome.best())
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
-        f"{format_duration(outcome.elapsed_s)}{_loading_words(outcome, processes)}, in {candidates_root(run, chosen)}"
+        f"{format_duration(outcome.elapsed_s)}{_loading_time(outcome, processes)}, in {candidates_root(run, chosen)}"
     )
     if not outcome.best():
         raise MednError("no regressor could be trained; the reasons are above")
 
 
-def names_option(written: str, option: str) -> list[str]:
-    """Names with commas between them."""
-    names = [name.strip() for name in written.split(",")] if written else []
+def names_option(text: str, option: str) -> list[str]:
+    """A comma-separated list of names."""
+    names = [name.strip() for name in text.split(",")] if text else []
     if not all(names):
-        raise UsageError(f"{option}: must be names with commas between them, as in a,b (got {written!r})")
+        raise UsageError(f"{option}: must be names with commas between them, as in a,b (got {text!r})")
     return list(dict.fromkeys(names))
 
 
-def split_option(written: str, pool: bool) -> Split:
+def split_option(text: str, pool: bool) -> Split:
     """How to split; what is pooled is split at random."""
     from medn.core.splits import Split
 
-    split = Split.parse(written)
+    split = Split.parse(text)
     if pool and split.form not in ("random", "pooled"):
-        raise UsageError(f"--pool: is split at random, so --split {written} cannot go with it")
+        raise UsageError(f"--pool: is split at random, so --split {text} cannot go with it")
     return Split("pooled") if pool else split
 
 
@@ -144,7 +144,7 @@ def need_libraries() -> None:
     need("training", "optuna", "safetensors")
 
 
-def _loading_words(outcome: TrainOutcome, jobs: int) -> str:
+def _loading_time(outcome: TrainOutcome, jobs: int) -> str:
     seconds = outcome.loading_s / jobs
     return f" ({format_duration(seconds)} of it to load libraries)" if seconds >= 1 else ""
 
@@ -155,7 +155,7 @@ def say_warnings(candidates: Sequence[Candidate]) -> None:
 
 
 def _best_row(candidate: Candidate, with_device: bool) -> Row:
-    """What one wants to know of a candidate, the error beside the noise of the measurements."""
+    """A candidate's errors, beside the noise of the measurements."""
     test = candidate.scores["test"]
     return {
         **({"device": candidate.device} if with_device else {}),
@@ -173,27 +173,30 @@ def _best_row(candidate: Candidate, with_device: bool) -> Row:
 
 def _write_failures(outcome: TrainOutcome) -> None:
     rows: list[Row] = [
-        {"device": each.device, "kind": each.kind, "regressor": None, "not trained because": each.reason}
-        for each in outcome.refused
+        {"device": failure.device, "kind": failure.kind, "regressor": None, "not trained because": failure.reason}
+        for failure in outcome.refused
     ]
     rows += [
         {
-            "device": each.device,
-            "kind": each.kind,
-            "regressor": each.regressor,
-            "not trained because": each.reason,
+            "device": failure.device,
+            "kind": failure.kind,
+            "regressor": failure.regressor,
+            "not trained because": failure.reason,
         }
-        for each in outcome.candidates
-        if not each.is_good
+        for failure in outcome.candidates
+        if not failure.is_good
     ]
     write_rows(rows, as_json=False)
 
 
 def _outcome_json(outcome: TrainOutcome) -> dict[str, Any]:
     return {
-        "best": [f"{each.device}/{each.kind}/{each.regressor}" for each in outcome.best()],
-        "candidates": [each.summary() for each in outcome.candidates],
-        "refused": [{"device": each.device, "kind": each.kind, "reason": each.reason} for each in outcome.refused],
+        "best": [f"{candidate.device}/{candidate.kind}/{candidate.regressor}" for candidate in outcome.best()],
+        "candidates": [candidate.summary() for candidate in outcome.candidates],
+        "refused": [
+            {"device": candidate.device, "kind": candidate.kind, "reason": candidate.reason}
+            for candidate in outcome.refused
+        ],
         "trained": outcome.trained,
         "elapsed_s": outcome.elapsed_s,
     }
@@ -224,7 +227,7 @@ class TrainProgress:
             self._live.stop()
 
     def on_plan(self, plan: Plan) -> None:
-        """Say beforehand where the time that was asked for will not do."""
+        """Say beforehand where the given time is too short."""
         if plan.least_s <= plan.asked_s:
             return
         least, asked = format_duration(plan.least_s), format_duration(plan.asked_s)
@@ -245,9 +248,9 @@ class TrainProgress:
         if self._live:
             self._live.update(self._table(), refresh=True)
             return
-        for each in candidates:
-            found = percent(each.scores["validation"]["mape"]) if each.is_good else each.reason
-            say(f"{done} of {planned}: {each.kind} on {each.device}, {each.regressor}: {found}")
+        for candidate in candidates:
+            result = percent(candidate.scores["validation"]["mape"]) if candidate.is_good else candidate.reason
+            say(f"{done} of {planned}: {candidate.kind} on {candidate.device}, {candidate.regressor}: {result}")
 
     def _table(self) -> Any:
         from rich.table import Table
@@ -256,8 +259,8 @@ class TrainProgress:
 
         table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=self._done)
         table.caption = self._waiting
-        for each in best_candidates(self._candidates):
-            noise = percent(each.noise["median"]) if each.noise else None
-            error = percent(each.scores["validation"]["mape"])
-            table.add_row(each.device, each.kind, each.regressor, error, noise or "-")
+        for candidate in best_candidates(self._candidates):
+            noise = percent(candidate.noise["median"]) if candidate.noise else None
+            error = percent(candidate.scores["validation"]["mape"])
+            table.add_row(candidate.device, candidate.kind, candidate.regressor, error, noise or "-")
         return table

@@ -13,12 +13,12 @@ from medn.report.drawing import Picture, dumbbells
 from medn.report.leaderboard_rows import Row, chosen_rows
 from medn.report.page import render
 from medn.report.summary_text import joined
-from medn.report.tables import Cell, Column, Line, PageTable, Words, cell, leaderboard_table, number
+from medn.report.tables import Cell, Column, Formatter, PageTable, TableRow, cell, leaderboard_table, number
 
 SAME = 0.02
 """Means that differ by less than this share are called the same."""
 
-QUANTITIES: Mapping[str, tuple[str, str, Words]] = {
+QUANTITIES: Mapping[str, tuple[str, str, Formatter]] = {
     "mape": ("error", "mean relative error on layers not seen", percent),
     "us_1": ("us", "microseconds for one prediction", number(3)),
     "bytes": ("size", "of the deployed form", format_bytes),
@@ -59,7 +59,7 @@ class Comparison:
         return [pair for pair in self.pairs if pair.first and pair.second]
 
     @property
-    def lonely(self) -> list[Pair]:
+    def unmatched(self) -> list[Pair]:
         """Kinds that only one of the runs has."""
         return [pair for pair in self.pairs if not (pair.first and pair.second)]
 
@@ -90,75 +90,80 @@ def signed(quantity: str, difference: float | None) -> str | None:
     return f"{difference * 100:+.1f} points" if quantity == "mape" else f"{difference * 100:+.0f} %"
 
 
-def comparison_words(found: Comparison) -> list[str]:
+def comparison_sentences(comparison: Comparison) -> list[str]:
     """The comparison in sentences."""
-    first, second = found.names
-    if not found.common:
-        return [f"{first} and {second} have no layer kind in common.", *_lonely_words(found)]
-    told = []
+    first, second = comparison.names
+    if not comparison.common:
+        return [f"{first} and {second} have no layer kind in common.", *_unmatched_sentences(comparison)]
+    sentences = []
     for quantity, more, less, what in (
         ("mape", "larger", "smaller", "error"),
         ("us_1", "slower", "faster", "prediction"),
         ("bytes", "larger", "smaller", "size"),
     ):
         means = [
-            sum(float(row[quantity]) for pair in found.common if (row := getattr(pair, side))) / len(found.common)
+            sum(float(row[quantity]) for pair in comparison.common if (row := getattr(pair, side)))
+            / len(comparison.common)
             for side in ("first", "second")
         ]
-        words = QUANTITIES[quantity][2]
+        format_value = QUANTITIES[quantity][2]
         unit = " us" if quantity == "us_1" else ""
         change = means[1] / means[0] - 1 if means[0] else 0.0
         verdict = (
             "about the same" if abs(change) < SAME else f"{abs(change) * 100:.0f} % {more if change > 0 else less}"
         )
-        told.append(f"{what} {words(means[0])}{unit} and {words(means[1])}{unit} ({verdict})")
-    kinds = f"{len(found.common)} common layer kind" + ("" if len(found.common) == 1 else "s")
-    return [f"Means over the {kinds}, {first} first, {second} second: {joined(told)}.", *_lonely_words(found)]
+        sentences.append(f"{what} {format_value(means[0])}{unit} and {format_value(means[1])}{unit} ({verdict})")
+    kinds = f"{len(comparison.common)} common layer kind" + ("" if len(comparison.common) == 1 else "s")
+    return [
+        f"Means over the {kinds}, {first} first, {second} second: {joined(sentences)}.",
+        *_unmatched_sentences(comparison),
+    ]
 
 
-def _lonely_words(found: Comparison) -> list[str]:
-    told = []
-    for place, name in enumerate(found.names):
-        only = [pair.name for pair in found.lonely if (pair.second, pair.first)[place] is None]
-        told += [f"Only {name} has {joined(only)}."] if only else []
-    return told
+def _unmatched_sentences(comparison: Comparison) -> list[str]:
+    sentences = []
+    for side, name in enumerate(comparison.names):
+        only = [pair.name for pair in comparison.unmatched if (pair.second, pair.first)[side] is None]
+        sentences += [f"Only {name} has {joined(only)}."] if only else []
+    return sentences
 
 
-def comparison_page(found: Comparison) -> str:
+def comparison_page(comparison: Comparison) -> str:
     return render(
         "compare.html",
         {
-            "title": f"medn comparison: {found.names[0]} and {found.names[1]}",
-            "names": found.names,
-            "summary": comparison_words(found),
-            "pairs": _pairs_table(found),
-            "pictures": list(_pictures(found)),
+            "title": f"medn comparison: {comparison.names[0]} and {comparison.names[1]}",
+            "names": comparison.names,
+            "summary": comparison_sentences(comparison),
+            "pairs": _pairs_table(comparison),
+            "pictures": list(_pictures(comparison)),
             "leaderboards": [
-                (name, leaderboard_table(board.rows, {})) for name, board in zip(found.names, found.boards, strict=True)
+                (name, leaderboard_table(board.rows, {}))
+                for name, board in zip(comparison.names, comparison.boards, strict=True)
             ],
         },
     )
 
 
-def _pairs_table(found: Comparison) -> PageTable:
+def _pairs_table(comparison: Comparison) -> PageTable:
     columns = [Column(heading, is_number=False) for heading in ("kind", "A", "B")]
     for heading, about, _ in QUANTITIES.values():
         columns += [Column(f"{heading} A", about), Column(f"{heading} B", about), Column("B less A")]
     lines = []
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         sides = (pair.first, pair.second)
         cells = [Cell(pair.name, pair.name)]
         cells += [Cell(side["candidate"], side["candidate"]) if side else Cell("-") for side in sides]
-        for quantity, (_, _, words) in QUANTITIES.items():
-            cells += [cell(side[quantity] if side else None, words) for side in sides]
+        for quantity, (_, _, format_value) in QUANTITIES.items():
+            cells += [cell(side[quantity] if side else None, format_value) for side in sides]
             difference = pair.difference(quantity)
             cells.append(Cell(signed(quantity, difference) or "-", difference))
-        lines.append(Line(cells))
+        lines.append(TableRow(cells))
     return PageTable("The chosen predictors of both runs", columns, lines)
 
 
-def _pictures(found: Comparison) -> list[Picture]:
-    names = [pair.name for pair in found.common]
+def _pictures(comparison: Comparison) -> list[Picture]:
+    names = [pair.name for pair in comparison.common]
     units: dict[str, Callable[[float], str]] = {
         "mape": lambda share: f"{share * 100:.3g} %",
         "us_1": lambda us: f"{us:.3g} us",
@@ -171,8 +176,8 @@ def _pictures(found: Comparison) -> list[Picture]:
             f"{QUANTITIES[quantity][1].capitalize()}; left is better.",
             names,
             (
-                [pair.first[quantity] for pair in found.common if pair.first],
-                [pair.second[quantity] for pair in found.common if pair.second],
+                [pair.first[quantity] for pair in comparison.common if pair.first],
+                [pair.second[quantity] for pair in comparison.common if pair.second],
             ),
             ("A", "B"),
             units[quantity],

@@ -22,7 +22,7 @@ SIZE = (4.6, 3.2)
 FEWEST_TICKS, MOST_TICKS = 3, 6
 
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#3b82c4", "#d9772b", "#3f9b55", "#d1495b", "#9067c6", "#7f8790"
-"""Of a brightness that can be told from white paper and from black."""
+"""Of a brightness that is visible on white and on black."""
 
 CYCLE = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 
@@ -78,13 +78,13 @@ def dots(axes: Axes, x: Array, y: Array, colour: str, size: float = 3.5, label: 
         axes.plot([], [], "o", color=colour, markersize=size, label=label)
 
 
-def log_ticks(axis: Axis, words: Callable[[float], str]) -> None:
+def log_ticks(axis: Axis, format_value: Callable[[float], str]) -> None:
     """Ticks at round numbers of a logarithmic axis, as many as one reads at a glance."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     low, high = axis.get_view_interval()
     axis.set_major_locator(FixedLocator(round_numbers(low, high)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value)))
     axis.set_minor_locator(NullLocator())
 
 
@@ -97,14 +97,14 @@ def round_numbers(low: float, high: float) -> list[float]:
     >>> round_numbers(0.9, 250), round_numbers(6.5, 16)
     ([1.0, 10.0, 100.0], [7.0, 10.0, 15.0])
     """
-    found: list[float] = []
+    numbers: list[float] = []
     for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), (1, 1.2, 1.5, *range(2, 10)), *_FINE):
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        found = [float(digit * 10.0**power) for power in powers for digit in digits]
-        found = [value for value in found if low <= value <= high]
-        if len(found) >= FEWEST_TICKS:
+        numbers = [float(digit * 10.0**power) for power in powers for digit in digits]
+        numbers = [value for value in numbers if low <= value <= high]
+        if len(numbers) >= FEWEST_TICKS:
             break
-    return found[:: max(1, len(found) // MOST_TICKS)]
+    return numbers[:: max(1, len(numbers) // MOST_TICKS)]
 
 
 def latency_ticks(axis: Axis) -> None:
@@ -128,21 +128,21 @@ def dumbbells(
     names: Sequence[str],
     ends: tuple[Sequence[float | None], Sequence[float | None]],
     labels: tuple[str, str],
-    words: Callable[[float], str],
+    format_value: Callable[[float], str],
 ) -> Picture:
     """Two values for each name on one line, joined, so that the difference is what one sees."""
 
     def draw(axes: Axes) -> None:
-        for place, (first, second) in enumerate(zip(*ends, strict=True)):
+        for line, (first, second) in enumerate(zip(*ends, strict=True)):
             if first and second:
-                axes.plot([first, second], [place, place], color=GREY, linewidth=1.5, zorder=1)
+                axes.plot([first, second], [line, line], color=GREY, linewidth=1.5, zorder=1)
         for values, label, colour in zip(ends, labels, (GREEN, BLUE), strict=True):
-            known = [(value, place) for place, value in enumerate(values) if value]
-            axes.plot(*np.array(known).reshape(-1, 2).T, "o", color=colour, markersize=6, label=label, zorder=2)
+            points = [(value, line) for line, value in enumerate(values) if value]
+            axes.plot(*np.array(points).reshape(-1, 2).T, "o", color=colour, markersize=6, label=label, zorder=2)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
         axes.set_xscale("log")
-        log_ticks(axes.xaxis, words)
+        log_ticks(axes.xaxis, format_value)
         axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.5)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 

@@ -44,15 +44,15 @@ def importances(predict: Callable[[Array], Array], table: Table, seed: int = 0) 
         return float(np.expm1(log_errors(predict(changed), measured_s).mean()))
 
     usual = typical_error(inputs)
-    found = []
+    inputs_by_importance = []
     for column, name in enumerate(table.schema.names):
         errors = []
         for _ in range(REPEATS):
             shuffled = inputs.copy()
             shuffled[:, column] = random.permutation(shuffled[:, column])
             errors.append(typical_error(shuffled))
-        found.append(Importance(name, float(np.mean(errors)) - usual))
-    return tuple(sorted(found, key=lambda each: -each.growth))
+        inputs_by_importance.append(Importance(name, float(np.mean(errors)) - usual))
+    return tuple(sorted(inputs_by_importance, key=lambda importance: -importance.growth))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +89,23 @@ def binned(values: Array, most: int) -> tuple[NDArray[np.int_], tuple[str, ...]]
     starts = np.unique(values)
     if len(starts) > most:
         starts = np.unique(np.quantile(values, np.arange(most) / most, method="higher"))
-    places = np.searchsorted(starts, values, side="right") - 1
-    ends = [(values[places == place].min(), values[places == place].max()) for place in range(len(starts))]
+    bins = np.searchsorted(starts, values, side="right") - 1
+    ends = [(values[bins == number].min(), values[bins == number].max()) for number in range(len(starts))]
     labels = tuple(
         format_number(low) if low == high else f"{format_number(low)}-{format_number(high)}" for low, high in ends
     )
-    return places, labels
+    return bins, labels
 
 
-def heat_map_names(kind: LayerKind, table: Table, found: Sequence[Importance]) -> tuple[str, str] | None:
+def heat_map_names(kind: LayerKind, table: Table, by_importance: Sequence[Importance]) -> tuple[str, str] | None:
     """The two numbers of a layer that matter most and do not rise and fall together; None where there are not two."""
-    asked = {parameter.name for parameter in kind.parameters if parameter.type is int}
-    asked |= set(CONDITIONS)
-    numeric = [each.name for each in found if each.name in asked and each.name in table.schema.numeric]
+    shown = {parameter.name for parameter in kind.parameters if parameter.type is int}
+    shown |= set(CONDITIONS)
+    numeric = [
+        importance.name
+        for importance in by_importance
+        if importance.name in shown and importance.name in table.schema.numeric
+    ]
     varying = [name for name in numeric if len(np.unique(table.column(name))) > 1]
     for second in varying[1:]:
         first_ranks, second_ranks = (table.column(name).argsort().argsort() for name in (varying[0], second))

@@ -1,4 +1,4 @@
-"""A model's time as nested bars: a bar for each module, as wide as its share of the time, its parts below it."""
+"""A flame graph of a model: a bar for each module, as wide as its share of the time, its parts below it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BAR = Markup(
 
 
 @dataclass
-class Node:
-    """A module, or what one operator does in it."""
+class ModuleTime:
+    """The time of a module, or of one operator in it."""
 
     name: str
     path: str
@@ -34,20 +34,20 @@ class Node:
     count: int = 0
     row: LayerRow | None = None
     """Of an operator: its first call."""
-    parts: dict[str, Node] = field(default_factory=dict)
+    parts: dict[str, ModuleTime] = field(default_factory=dict)
 
-    def part(self, name: str) -> Node:
-        return self.parts.setdefault(name, Node(name, f"{self.path}.{name}" if self.path else name))
+    def part(self, name: str) -> ModuleTime:
+        return self.parts.setdefault(name, ModuleTime(name, f"{self.path}.{name}" if self.path else name))
 
     @property
     def depth(self) -> int:
         return 1 + max((part.depth for part in self.parts.values()), default=0)
 
 
-def module_tree(found: ModelPrediction) -> Node:
+def module_tree(model: ModelPrediction) -> ModuleTime:
     """The modules of a model by their paths, those that begin first coming first."""
-    root = Node("model", "")
-    for row in found.rows:
+    root = ModuleTime("model", "")
+    for row in model.rows:
         nodes = [root]
         for name in filter(None, row.name.replace("/", ".").split(".")):
             nodes.append(nodes[-1].part(name))
@@ -59,8 +59,8 @@ def module_tree(found: ModelPrediction) -> Node:
     return root
 
 
-def flame(found: ModelPrediction) -> Picture:
-    root, colours = module_tree(found), _colours(found)
+def flame(model: ModelPrediction) -> Picture:
+    root, colours = module_tree(model), _colours(model)
     bars = [*_bars(root, 0.0, 0, WIDTH / max(root.latency_s, 1e-30), colours)]
     legend_lines = -(-len(colours) // LEGENDS_PER_LINE)
     height = (root.depth + 1 + legend_lines) * HEIGHT
@@ -78,28 +78,28 @@ def flame(found: ModelPrediction) -> Picture:
     return Picture("Time by module", caption, svg)
 
 
-def _colours(found: ModelPrediction) -> dict[str, str]:
+def _colours(model: ModelPrediction) -> dict[str, str]:
     """A colour for each of the kinds that take longest; what is left has the last colour."""
     seconds: dict[str, float] = {}
-    for row in found.rows:
-        seconds[_sort(row)] = seconds.get(_sort(row), 0.0) + row.latency_s
+    for row in model.rows:
+        seconds[_kind_or_operator(row)] = seconds.get(_kind_or_operator(row), 0.0) + row.latency_s
     ranked = sorted(seconds, key=lambda name: -seconds[name])
-    return {name: CYCLE[min(place, len(CYCLE) - 1)] for place, name in enumerate(ranked)}
+    return {name: CYCLE[min(rank, len(CYCLE) - 1)] for rank, name in enumerate(ranked)}
 
 
-def _sort(row: LayerRow) -> str:
+def _kind_or_operator(row: LayerRow) -> str:
     return row.kind or row.operator
 
 
-def _bars(node: Node, left: float, level: int, scale: float, colours: Mapping[str, str]) -> Iterator[Markup]:
+def _bars(node: ModuleTime, left: float, level: int, scale: float, colours: Mapping[str, str]) -> Iterator[Markup]:
     width = node.latency_s * scale
     colour, opacity = "currentColor", 0.08
-    told = f"{node.path or node.name}: {format_latency(node.latency_s)}, {percent(width / WIDTH)}, {node.count} layers"
+    title = f"{node.path or node.name}: {format_latency(node.latency_s)}, {percent(width / WIDTH)}, {node.count} layers"
     if node.row is not None:
-        colour, opacity = colours[_sort(node.row)], 0.55 if node.row.known else 0.2
-        told += f", {_sort(node.row)}" + ("" if node.row.known else ", estimated")
-    # What has no room for its name still has it in its title.
-    text = node.name if len(node.name) * LETTER < width - 6 else ""
+        colour, opacity = colours[_kind_or_operator(node.row)], 0.55 if node.row.known else 0.2
+        title += f", {_kind_or_operator(node.row)}" + ("" if node.row.known else ", estimated")
+    # A bar too narrow for its name still has it in its title.
+    label = node.name if len(node.name) * LETTER < width - 6 else ""
     yield BAR.format(
         left,
         level * HEIGHT,
@@ -107,10 +107,10 @@ def _bars(node: Node, left: float, level: int, scale: float, colours: Mapping[st
         HEIGHT - 2,
         colour,
         opacity,
-        told,
+        title,
         left + 4,
         (level + 0.7) * HEIGHT,
-        text,
+        label,
     )
     for part in node.parts.values():
         yield from _bars(part, left, level + 1, scale, colours)
@@ -118,7 +118,7 @@ def _bars(node: Node, left: float, level: int, scale: float, colours: Mapping[st
 
 
 def _legend(colours: Mapping[str, str], top: float) -> Iterator[Markup]:
-    for place, (name, colour) in enumerate(colours.items()):
-        left = place % LEGENDS_PER_LINE * WIDTH / LEGENDS_PER_LINE
-        line = top + place // LEGENDS_PER_LINE * HEIGHT
+    for number, (name, colour) in enumerate(colours.items()):
+        left = number % LEGENDS_PER_LINE * WIDTH / LEGENDS_PER_LINE
+        line = top + number // LEGENDS_PER_LINE * HEIGHT
         yield BAR.format(left, line, 12, 12, colour, 0.55, name, left + 18, line + 10, name)

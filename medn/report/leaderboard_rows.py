@@ -17,5 +17,5 @@ def chosen_rows(board: Leaderboard) -> list[Row]:
 
 def rows_of(board: Leaderboard, device: str, kind: str) -> tuple[Row, ...]:
     """The candidates of one kind that could be judged, the smallest error first."""
-    found = [row for row in board.rows if (row["device"], row["kind"]) == (device, kind) and row["mape"] is not None]
-    return tuple(sorted(found, key=lambda row: float(row["mape"])))
+    rows = [row for row in board.rows if (row["device"], row["kind"]) == (device, kind) and row["mape"] is not None]
+    return tuple(sorted(rows, key=lambda row: float(row["mape"])))

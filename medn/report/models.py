@@ -15,7 +15,7 @@ from medn.model.description import sentences
 from medn.model.prediction import ModelPrediction
 from medn.predictor.predictor import Predictor
 from medn.report.drawing import Picture
-from medn.report.tables import Cell, Column, Line, PageTable, cell
+from medn.report.tables import Cell, Column, PageTable, TableRow, cell
 from medn.training.candidate_store import load_candidates
 
 
@@ -25,21 +25,21 @@ class ModelPart:
 
     name: str
     device: str
-    found: ModelPrediction
+    prediction: ModelPrediction
 
     @property
-    def words(self) -> list[str]:
-        return list(sentences(self.found))
+    def sentences(self) -> list[str]:
+        return list(sentences(self.prediction))
 
     @property
     def flame(self) -> Picture:
         from medn.report.flame import flame  # needs a library that only pages need
 
-        return flame(self.found)
+        return flame(self.prediction)
 
     @property
     def layers(self) -> PageTable:
-        return _layers_table(self.found)
+        return _layers_table(self.prediction)
 
 
 def predicted_models(
@@ -60,7 +60,7 @@ def predicted_models(
 
 
 def models_table(parts: Mapping[str, ModelPart]) -> PageTable:
-    """One line for each model, by the place on the page that tells more about it."""
+    """One row for each model, by the anchor of its section."""
     columns = [
         Column("model", is_number=False),
         Column("device", is_number=False),
@@ -74,15 +74,21 @@ def models_table(parts: Mapping[str, ModelPart]) -> PageTable:
     ]
     lines = []
     for anchor, part in parts.items():
-        found = part.found
-        cells = [Cell(part.name, part.name, f"#{anchor}"), Cell(part.device, part.device), cell(found.batch_size, str)]
-        cells += [cell(seconds, format_latency) for seconds in (found.latency_s, found.low_s, found.high_s)]
-        cells += [cell(len(found.captured.layers), str)]
-        lines.append(Line([*cells, *(cell(share, percent) for share in (found.unknown_share, found.outside_share))]))
+        model = part.prediction
+        cells = [
+            Cell(part.name, part.name, f"#{anchor}"),
+            Cell(part.device, part.device),
+            cell(model.batch_size, str),
+        ]
+        cells += [cell(seconds, format_latency) for seconds in (model.latency_s, model.low_s, model.high_s)]
+        cells += [cell(len(model.captured.layers), str)]
+        lines.append(
+            TableRow([*cells, *(cell(share, percent) for share in (model.unknown_share, model.outside_share))])
+        )
     return PageTable("Whole models, all layers together", columns, lines)
 
 
-def _layers_table(found: ModelPrediction) -> PageTable:
+def _layers_table(model: ModelPrediction) -> PageTable:
     columns = [
         Column("layer", is_number=False),
         Column("kind", "or the operator, where no layer kind knows it", is_number=False),
@@ -93,9 +99,9 @@ def _layers_table(found: ModelPrediction) -> PageTable:
         Column("in range", "whether layers like it were measured", is_number=False),
     ]
     lines = []
-    for row in found.rows:
-        place = ("yes" if row.in_range else "no") if row.known else "estimated"
+    for row in model.rows:
+        in_range = ("yes" if row.in_range else "no") if row.known else "estimated"
         cells = [Cell(row.name, row.name), Cell(row.what, row.what)]
         cells += [cell(seconds, format_latency) for seconds in (row.latency_s, row.low_s, row.high_s)]
-        lines.append(Line([*cells, cell(row.share, percent), Cell(place, place)]))
+        lines.append(TableRow([*cells, cell(row.share, percent), Cell(in_range, in_range)]))
     return PageTable("The layers in the order in which they run", columns, lines)

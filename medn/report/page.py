@@ -1,4 +1,4 @@
-"""The report as one HTML file: words, tables and pictures put into a page that needs nothing but itself."""
+"""The report as one self-contained HTML file: text, tables and pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from medn.report.drawing import Picture, dumbbells
 from medn.report.models import ModelPart, models_table
 from medn.report.pictures import kind_pictures
 from medn.report.summary_text import advice, summary, verdict
-from medn.report.tables import Cell, Column, Line, PageTable, cell, leaderboard_table, number, schemes_table
+from medn.report.tables import Cell, Column, PageTable, TableRow, cell, leaderboard_table, number, schemes_table
 
 NEEDED = ("jinja2", "matplotlib", "optuna")
 
@@ -32,13 +32,13 @@ class KindSection:
 
 def report_page(content: Content, models: Sequence[ModelPart] = ()) -> str:
     """The whole report as HTML, with the whole models that were asked for."""
-    anchors = {(kind.device, kind.kind): f"kind-{place}" for place, kind in enumerate(content.kinds)}
-    links = {place: f"#{anchor}" for place, anchor in anchors.items()}
+    anchors = {(kind.device, kind.kind): f"kind-{number}" for number, kind in enumerate(content.kinds)}
+    links = {number: f"#{anchor}" for number, anchor in anchors.items()}
     sections = [
         KindSection(anchors[kind.device, kind.kind], kind_name(content, kind), _facts(kind), list(kind_pictures(kind)))
         for kind in content.kinds
     ]
-    anchored = {f"model-{place}": part for place, part in enumerate(models)}
+    anchored = {f"model-{number}": part for number, part in enumerate(models)}
     return render(
         "report.html",
         {
@@ -128,12 +128,12 @@ def _glance(content: Content, links: Mapping[tuple[str, str], str]) -> PageTable
     order = {"good": 0, "fair": 1, "poor": 2}
     lines = []
     for kind in content.kinds:
-        row, name, found = kind.row, kind_name(content, kind), verdict(kind)
-        cells = [Cell(name, name, links[kind.device, kind.kind]), Cell(found, order[found])]
+        row, name, judged = kind.row, kind_name(content, kind), verdict(kind)
+        cells = [Cell(name, name, links[kind.device, kind.kind]), Cell(judged, order[judged])]
         cells += [Cell(kind.candidate.regressor, kind.candidate.regressor)]
         cells += [cell(row[key], percent) for key in ("mape", "median", "noise_median", "coverage")]
         cells += [cell(row["us_1"], number(3)), cell(row["bytes"], format_bytes), cell(kind.points, lambda n: f"{n:,}")]
-        lines.append(Line(cells))
+        lines.append(TableRow(cells))
     return PageTable("The chosen predictors at a glance", columns, lines)
 
 
@@ -157,22 +157,22 @@ def _environment_tables(content: Content) -> list[PageTable]:
         PageTable(
             f"Machine {name}",
             columns,
-            [Line([Cell(key, key), Cell(value, value)]) for key, value in _flat(manifest)],
+            [TableRow([Cell(key, key), Cell(value, value)]) for key, value in _flat(manifest)],
         )
         for name, manifest in content.environments.items()
     ]
 
 
 def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for name, value in manifest.items():
         path = f"{prefix}{name}".replace("_", " ")
         if isinstance(value, Mapping):
-            found += _flat(value, f"{path}, ")
+            rows += _flat(value, f"{path}, ")
         elif value is not None:
             is_size = name.endswith("bytes") or "bytes" in prefix
-            found.append((path, format_bytes(value) if is_size and isinstance(value, int) else str(value)))
-    return found
+            rows.append((path, format_bytes(value) if is_size and isinstance(value, int) else str(value)))
+    return rows
 
 
 def _provenance(content: Content) -> list[tuple[str, str]]:

@@ -45,15 +45,15 @@ WIDEST_ERROR = 0.5
 
 
 def kind_pictures(kind: KindContent) -> Iterator[Picture]:
-    """Everything there is to draw of one kind, the most telling first."""
+    """All pictures of one kind, the most important first."""
     salt = f"{kind.device} {kind.kind}"
     yield _predicted_against_measured(kind, salt)
     yield _error_against_latency(kind, salt)
     yield _front(kind, salt, "us_1", "Error against prediction time", "one prediction, us", lambda us: f"{us:g}")
     yield _front(kind, salt, "bytes", "Error against size", "size", format_bytes)
-    for column, words in (("batch_size", "batch size"), ("utilization", "utilisation")):
+    for column, label in (("batch_size", "batch size"), ("utilization", "utilisation")):
         if column in kind.test.schema.numeric:
-            yield _error_by(kind, salt, column, words)
+            yield _error_by(kind, salt, column, label)
     if kind.heat:
         yield _heat(kind.heat, salt)
     for staircase in kind.staircases:
@@ -108,7 +108,9 @@ def _error_against_latency(kind: KindContent, salt: str) -> Picture:
     return picture("Error against latency", caption, draw, salt)
 
 
-def _front(kind: KindContent, salt: str, cost: str, title: str, label: str, words: Callable[[float], str]) -> Picture:
+def _front(
+    kind: KindContent, salt: str, cost: str, title: str, label: str, format_cost: Callable[[float], str]
+) -> Picture:
     rows = sorted((row for row in kind.rows if row[cost] and row["mape"] is not None), key=lambda row: row[cost])
     best = _lower_left(rows)
 
@@ -122,7 +124,7 @@ def _front(kind: KindContent, salt: str, cost: str, title: str, label: str, word
             axes.annotate(row["candidate"], (row[cost], row["mape"]), away, textcoords="offset points", fontsize=7)
         axes.set(xscale="log", yscale="log", xlabel=label, ylabel="mean error (MAPE)")
         axes.margins(x=0.2, y=0.15)
-        log_ticks(axes.xaxis, words)
+        log_ticks(axes.xaxis, format_cost)
         percent_ticks(axes.yaxis)
 
     caption = (
@@ -138,7 +140,7 @@ def _named(rows: Sequence[Row], best: Sequence[Row], cost: str) -> list[Row]:
     named: list[Row] = []
     for row in (*(row for row in rows if row["chosen"]), *best):
         away = [np.abs(np.log([row[cost] / other[cost], row["mape"] / other["mape"]])) for other in named]
-        if all((each > room).any() for each in away):
+        if all((distance > room).any() for distance in away):
             named.append(row)
     return named
 
@@ -152,27 +154,27 @@ def _lower_left(rows: Sequence[Row]) -> list[Row]:
     return best
 
 
-def _error_by(kind: KindContent, salt: str, column: str, words: str) -> Picture:
-    places, labels = binned(kind.test.column(column), MOST_BINS)
-    errors = [np.abs(kind.errors[places == place]) for place in range(len(labels))]
+def _error_by(kind: KindContent, salt: str, column: str, label: str) -> Picture:
+    bins, labels = binned(kind.test.column(column), MOST_BINS)
+    errors = [np.abs(kind.errors[bins == number]) for number in range(len(labels))]
 
     def draw(axes: Axes) -> None:
         at = np.arange(len(labels))
-        axes.bar(at, [float(np.median(each)) for each in errors], width=0.6, color=BLUE, alpha=0.75, label="median")
+        axes.bar(at, [float(np.median(in_bin)) for in_bin in errors], width=0.6, color=BLUE, alpha=0.75, label="median")
         axes.plot(
             at,
-            [float(np.quantile(each, 0.9)) for each in errors],
+            [float(np.quantile(in_bin, 0.9)) for in_bin in errors],
             "_",
             color=RED,
             markersize=16,
             label="90th percentile",
         )
-        axes.set_xticks(at, [f"{label}\n{len(each)} points" for label, each in zip(labels, errors, strict=True)])
-        axes.set(xlabel=words, ylabel="relative error")
+        axes.set_xticks(at, [f"{label}\n{len(in_bin)} points" for label, in_bin in zip(labels, errors, strict=True)])
+        axes.set(xlabel=label, ylabel="relative error")
         percent_ticks(axes.yaxis)
         axes.legend()
 
-    return picture(f"Error against {words}", "Of points that nothing was learned from.", draw, salt)
+    return picture(f"Error against {label}", "Of points that nothing was learned from.", draw, salt)
 
 
 def _heat(heat: HeatMap, salt: str) -> Picture:
@@ -248,10 +250,16 @@ def _reliability(kind: KindContent, salt: str) -> Picture:
 
 
 def _importance(kind: KindContent, salt: str) -> Picture:
-    shown = [each for each in kind.importances[:MOST_INPUTS] if each.growth > 0.001][::-1]
+    shown = [importance for importance in kind.importances[:MOST_INPUTS] if importance.growth > 0.001][::-1]
 
     def draw(axes: Axes) -> None:
-        axes.barh([each.name for each in shown], [each.growth for each in shown], color=BLUE, alpha=0.75, height=0.7)
+        axes.barh(
+            [importance.name for importance in shown],
+            [importance.growth for importance in shown],
+            color=BLUE,
+            alpha=0.75,
+            height=0.7,
+        )
         axes.set(xlabel="growth of the typical error when shuffled")
         percent_ticks(axes.xaxis)
 
@@ -263,10 +271,10 @@ def _importance(kind: KindContent, salt: str) -> Picture:
 
 def _history(kind: KindContent, salt: str) -> Picture:
     def draw(axes: Axes) -> None:
-        for place, (name, best) in enumerate(sorted(kind.histories.items())):
-            style = "-" if place < len(CYCLE) else "--"
+        for number, (name, best) in enumerate(sorted(kind.histories.items())):
+            style = "-" if number < len(CYCLE) else "--"
             trials = np.arange(1, len(best) + 1)
-            axes.step(trials, best, style, where="post", color=CYCLE[place % len(CYCLE)], linewidth=1.1, label=name)
+            axes.step(trials, best, style, where="post", color=CYCLE[number % len(CYCLE)], linewidth=1.1, label=name)
         axes.set(xlabel="trial", ylabel="best validation error", xscale="log", yscale="log")
         log_ticks(axes.xaxis, lambda trial: f"{trial:g}")
         percent_ticks(axes.yaxis)

@@ -1,4 +1,4 @@
-"""The summary in plain words: sentences made from the numbers, good and bad alike."""
+"""The summary in plain language: sentences made from the numbers, good and bad alike."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_near_noise(kind: KindContent) -> bool:
 
 
 def summary(content: Content) -> list[str]:
-    """What was found, a sentence or two for each question."""
+    """The results, a sentence or two for each question."""
     return [
         _measured(content),
         _errors(content),
@@ -54,8 +54,8 @@ def summary(content: Content) -> list[str]:
 
 def advice(content: Content) -> list[str]:
     """What to do next, the most useful first."""
-    found = list(_advice(content))
-    return found or ["Nothing stands out: every kind is predicted well."]
+    sentences = list(_advice(content))
+    return sentences or ["Nothing stands out: every kind is predicted well."]
 
 
 def joined(names: Sequence[str]) -> str:
@@ -68,21 +68,21 @@ def joined(names: Sequence[str]) -> str:
 
 
 def format_layer(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
-    """A layer and its condition without what is as usual.
+    """A layer and its condition without defaults.
 
     >>> from medn.layer_generators.kind import layer_kinds
     >>> format_layer(layer_kinds["linear"], {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
     'in_features 8, batch_size 1'
     """
     usual = {name: value for name, value in Condition().values.items() if name != "batch_size"}
-    usual |= {each.name: each.default for each in kind.parameters if each.default is not None}
+    usual |= {parameter.name: parameter.default for parameter in kind.parameters if parameter.default is not None}
     return ", ".join(f"{name} {value}" for name, value in layer.items() if usual.get(name) != value)
 
 
 def _measured(content: Content) -> str:
     points = sum(kind.points for kind in content.kinds)
     kinds = len({kind.kind for kind in content.kinds})
-    machines = "; ".join(describe_environment(each) for each in content.environments.values())
+    machines = "; ".join(describe_environment(environment) for environment in content.environments.values())
     return (
         f"This run holds {points:,} measured points of {_count(kinds, 'layer kind')} on {joined(content.devices)}"
         + (f" ({machines})." if machines else ".")
@@ -94,22 +94,22 @@ def _errors(content: Content) -> str:
     median = statistics.fmean(row["median"] for row in rows)
     mape = statistics.fmean(row["mape"] for row in rows)
     noises = [row["noise_median"] for row in rows if row["noise_median"] is not None]
-    said = (
+    text = (
         f"For a layer it has not seen, half of the predictions are within {percent(median)} of the measurement, and "
         f"the mean error is {percent(mape)} (means over the kinds)."
     )
     if noises:
-        said += (
+        text += (
             f" The measurements themselves repeat within {percent(statistics.fmean(noises))}, so no predictor can be "
             "judged finer than that."
         )
     unknown = [kind for kind in content.kinds if kind.row["noise_median"] is None]
     if unknown:
-        said += (
+        text += (
             f" How well the measurements of {_names(content, unknown)} repeat is not known, as they were not made "
             "twice: their share of the error cannot be told."
         )
-    return said
+    return text
 
 
 def _verdicts(content: Content) -> str:
@@ -117,11 +117,11 @@ def _verdicts(content: Content) -> str:
     for kind in sorted(content.kinds, key=lambda kind: kind.row["mape"]):
         by_verdict[verdict(kind)].append(f"{_name(content, kind)} ({percent(kind.row['mape'])})")
     openings = {"good": "Accurate", "fair": "Usable", "poor": "Not to be relied on yet"}
-    told = [f"{openings[name]}: {joined(kinds)}." for name, kinds in by_verdict.items() if kinds]
+    sentences = [f"{openings[name]}: {joined(kinds)}." for name, kinds in by_verdict.items() if kinds]
     near = [kind for kind in content.kinds if is_near_noise(kind)]
     if near:
-        told.append(f"Close to what the measurements allow: {_names(content, near)}.")
-    return " ".join(told)
+        sentences.append(f"Close to what the measurements allow: {_names(content, near)}.")
+    return " ".join(sentences)
 
 
 def _costs(content: Content) -> str:
@@ -149,11 +149,11 @@ def _intervals(content: Content) -> str:
     levels = {kind.interval.level for kind in content.kinds}
     promised = joined([f"{level * 100:g} %" for level in sorted(levels)])
     covered = [kind.row["coverage"] for kind in content.kinds]
-    said = f"Intervals promise to hold {promised} of the measurements and hold {percent(min(covered))}"
-    said += f" to {percent(max(covered))} of them by kind" if len(covered) > 1 else ""
+    text = f"Intervals promise to hold {promised} of the measurements and hold {percent(min(covered))}"
+    text += f" to {percent(max(covered))} of them by kind" if len(covered) > 1 else ""
     if missed:
-        return f"{said}: too few for {joined([_name(content, kind) for kind in missed])}, beyond what chance explains."
-    return f"{said}, as far off as chance explains."
+        return f"{text}: too few for {joined([_name(content, kind) for kind in missed])}, beyond what chance explains."
+    return f"{text}, as far off as chance explains."
 
 
 def _misses(kind: KindContent) -> bool:
@@ -192,12 +192,12 @@ def _advice(content: Content) -> Iterator[str]:
         yield f"Do not lean on the intervals of {_names(content, missed)}: more points make them more reliable."
     wrong = {kind: count for kind in content.kinds if (count := _wrong(kind))}
     if wrong:
-        told = joined([f"{count} of {_name(content, kind)}" for kind, count in wrong.items()])
-        yield f"Some points computed something else than torch does and were left out ({told}): do not trust them."
+        counted = joined([f"{count} of {_name(content, kind)}" for kind, count in wrong.items()])
+        yield f"Some points computed something else than torch does and were left out ({counted}): do not trust them."
     failed = {kind: _failed(kind) for kind in content.kinds if _failed(kind) > MOST_FAILED * kind.points}
     if failed:
-        told = joined([f"{count} of {_name(content, kind)}" for kind, count in failed.items()])
-        yield f"Some points could not be used ({told}); medn summary {content.folder} says why."
+        counted = joined([f"{count} of {_name(content, kind)}" for kind, count in failed.items()])
+        yield f"Some points could not be used ({counted}); medn summary {content.folder} says why."
 
 
 def _history(kind: KindContent) -> tuple[float, ...]:

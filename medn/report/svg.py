@@ -1,4 +1,4 @@
-"""Figures as elements of a page: no colours of paper or ink, no fonts, nothing that names a maker."""
+"""Figures as inline SVG: without background, text colour, fonts and metadata, which the page decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#0a0b0c"
-"""Stands for the page's own colour of text, whatever that is."""
+"""A placeholder for the page's own text colour."""
 
 
 def inline_svg(figure: Figure, label: str, salt: str) -> Markup:
@@ -19,16 +19,16 @@ def inline_svg(figure: Figure, label: str, salt: str) -> Markup:
     import matplotlib
     from markupsafe import Markup, escape
 
-    written = io.StringIO()
+    buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
-        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
-    text = written.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)
-    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # what nothing refers to
-    text = re.sub(r"(\.\d\d)\d+", r"\1", text)
-    text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><").replace(INK, "currentColor")
-    view_box = re.search(r'viewBox="[^"]*"', text)
+        metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r' id="[\w.]+_\d+"', "", svg)  # what nothing refers to
+    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace(INK, "currentColor")
+    view_box = re.search(r'viewBox="[^"]*"', svg)
     opening = f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{escape(label)}">'
-    return Markup(opening + text[text.index(">") + 1 :])
+    return Markup(opening + svg[svg.index(">") + 1 :])

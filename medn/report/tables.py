@@ -26,7 +26,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableRow:
     cells: Sequence[Cell]
     kind: str = ""
     """Where the reader may choose a kind: the one this line belongs to."""
@@ -37,33 +37,33 @@ class Line:
 class PageTable:
     caption: str
     columns: Sequence[Column]
-    lines: Sequence[Line]
+    lines: Sequence[TableRow]
 
 
-Words = Callable[[Any], str | None]
+Formatter = Callable[[Any], str | None]
 
 
-def number(digits: int) -> Words:
+def number(digits: int) -> Formatter:
     return lambda value: f"{value:.{digits}g}"
 
 
-def fixed(digits: int) -> Words:
+def fixed(digits: int) -> Formatter:
     return lambda value: f"{value:.{digits}f}"
 
 
-def cell(value: Any, words: Words) -> Cell:
-    """A number in words, sorted by the number itself; a dash where there is none."""
-    return Cell("-", None) if value is None else Cell(words(value) or "", value)
+def cell(value: Any, format_value: Formatter) -> Cell:
+    """A formatted value, sorted by the value itself; a dash where there is none."""
+    return Cell("-", None) if value is None else Cell(format_value(value) or "", value)
 
 
-LEADERBOARD: Mapping[str, tuple[Column, Words]] = {
+LEADERBOARD: Mapping[str, tuple[Column, Formatter]] = {
     "mape": (Column("MAPE", "mean relative error on test layers"), percent),
     "median": (Column("median", "median relative error"), percent),
     "p90": (Column("p90", "nine of ten errors are below this"), percent),
     "within_5": (Column("within 5 %", "share of predictions that close"), percent),
     "within_10": (Column("within 10 %", "share of predictions that close"), percent),
     "r2": (Column("R2", "share of the variance explained, on the real scale"), fixed(3)),
-    "spearman": (Column("rank", "Spearman correlation: 1 orders all layers rightly"), fixed(3)),
+    "spearman": (Column("rank", "Spearman correlation: 1 orders all layers correctly"), fixed(3)),
     "validation_mape": (Column("validation", "MAPE on the layers it was chosen by"), percent),
     "extrapolation_mape": (Column("beyond", "MAPE on larger layers than it learned from"), percent),
     "extrapolation_held_mape": (Column("held", "the same, held at the efficiency of the edge"), percent),
@@ -93,17 +93,17 @@ def leaderboard_table(rows: Iterable[Row], links: Mapping[tuple[str, str], str])
     several = len({row["device"] for row in rows}) > 1
     lines = []
     for row in rows:
-        place = row["device"], row["kind"]
+        section = row["device"], row["kind"]
         name = f"{row['kind']} on {row['device']}" if several else row["kind"]
         candidate = f"{row['candidate']} (chosen)" if row["chosen"] else row["candidate"]
-        cells = [Cell(name, name, links.get(place, "")), Cell(candidate, row["candidate"])]
-        cells += [cell(row.get(key), words) for key, (_, words) in LEADERBOARD.items()]
+        cells = [Cell(name, name, links.get(section, "")), Cell(candidate, row["candidate"])]
+        cells += [cell(row.get(key), format_value) for key, (_, format_value) in LEADERBOARD.items()]
         cells += [Cell("yes" if row["pareto"] else "no", row["pareto"]), Cell(row["note"] or "", row["note"] or "")]
-        lines.append(Line(cells, links.get(place, "").lstrip("#"), row["chosen"]))
+        lines.append(TableRow(cells, links.get(section, "").lstrip("#"), row["chosen"]))
     return PageTable("All candidates on layers that nothing was learned from", columns, lines)
 
 
-SCHEMES: Mapping[str, tuple[Column, Words]] = {
+SCHEMES: Mapping[str, tuple[Column, Formatter]] = {
     "accuracy": (Column("accuracy", "1 - MAPE"), percent),
     "mape": (Column("MAPE", "mean relative error"), percent),
     "r2": (Column("R2"), fixed(4)),
@@ -118,10 +118,10 @@ def schemes_table(schemes: Iterable[Row]) -> PageTable:
     columns = [Column("scheme", is_number=False), *(column for column, _ in SCHEMES.values())]
     columns += [Column("note", is_number=False)]
     lines = [
-        Line(
+        TableRow(
             [
                 Cell(row["name"], row["name"]),
-                *(cell(row.get(key), words) for key, (_, words) in SCHEMES.items()),
+                *(cell(row.get(key), format_value) for key, (_, format_value) in SCHEMES.items()),
                 Cell(row.get("note") or "", row.get("note") or ""),
             ]
         )

@@ -1,4 +1,4 @@
-"""What a client sends and what it gets, as JSON and without HTTP: the same words and errors as in Python."""
+"""Requests and responses as JSON, without HTTP: the same names and errors as in Python."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class TooLarge(UsageError):
 class Answers:
     """Answers from one bundle, in any thread."""
 
-    def __init__(self, path: Path, device: str | None = None, most_rows: int = 100_000) -> None:
+    def __init__(self, path: Path, device: str | None = None, max_rows: int = 100_000) -> None:
         first = medn.load(path, device)
         self.default = first.device
-        self.most_rows = most_rows
+        self.max_rows = max_rows
         self.bundle = first.bundle
         self.predictors: Mapping[str, Predictor] = {
             name: first if name == first.device else first.on(name) for name in first.devices
@@ -36,49 +36,49 @@ class Answers:
 
     def layer(self, body: bytes | bytearray) -> Json:
         """One layer: its kind and parameters, side by side."""
-        asked = parsed(body)
-        predictor = self._predictor(asked)
-        if "kind" not in asked:
+        query = parse_request(body)
+        predictor = self._predictor(query)
+        if "kind" not in query:
             raise UsageError(f"kind: missing. Known: {', '.join(predictor.kinds)}")
-        kind = asked.pop("kind")
+        kind = query.pop("kind")
         if not isinstance(kind, str):
-            raise UsageError(f"kind: must be a text (got {kind!r})")
-        return {name: _number(value) for name, value in predictor.layer(kind, **asked)._asdict().items()}
+            raise UsageError(f"kind: must be a string (got {kind!r})")
+        return {name: _number(value) for name, value in predictor.layer(kind, **query)._asdict().items()}
 
     def predict(self, body: bytes | bytearray) -> Json:
         """Many layers: `columns` or `rows`, all of one `kind` or with a kind for each."""
-        asked = parsed(body)
-        predictor = self._predictor(asked)
-        kind = asked.pop("kind", None)
+        query = parse_request(body)
+        predictor = self._predictor(query)
+        kind = query.pop("kind", None)
         if kind is not None and not isinstance(kind, str):
-            raise UsageError(f"kind: must be a text, or a column beside the others (got {kind!r})")
-        if len(asked) != 1 or next(iter(asked)) not in ("columns", "rows"):
+            raise UsageError(f"kind: must be a string, or a column beside the others (got {kind!r})")
+        if len(query) != 1 or next(iter(query)) not in ("columns", "rows"):
             raise UsageError(
                 "the request must hold either 'columns' or 'rows', and may hold 'kind' and 'device' "
-                f"(got {', '.join(map(repr, asked)) or 'neither'})"
+                f"(got {', '.join(map(repr, query)) or 'neither'})"
             )
-        return _written(predictor.predict(self._table(asked), kind))
+        return _as_json(predictor.predict(self._table(query), kind))
 
-    def _predictor(self, asked: Json) -> Predictor:
-        device = asked.pop("device", self.default)
+    def _predictor(self, query: Json) -> Predictor:
+        device = query.pop("device", self.default)
         if device not in list(self.predictors):
             raise UsageError(unknown("device", device, self.predictors))
         return self.predictors[device]
 
-    def _table(self, asked: Json) -> Any:
+    def _table(self, query: Json) -> Any:
         """The table that is asked about, if it is one and not too long."""
-        ((form, table),) = asked.items()
-        if not isinstance(table, dict if form == "columns" else list):
-            wanted = "an object with a list for each column" if form == "columns" else "a list of objects"
-            raise UsageError(f"{form}: must be {wanted} (got {_sort(table)})")
+        ((layout, table),) = query.items()
+        if not isinstance(table, dict if layout == "columns" else list):
+            expected = "an object with a list for each column" if layout == "columns" else "a list of objects"
+            raise UsageError(f"{layout}: must be {expected} (got {_json_type(table)})")
         columns = table.values() if isinstance(table, dict) else [table]
         rows = max((len(column) for column in columns if isinstance(column, list)), default=1)
-        if rows > self.most_rows:
-            raise TooLarge(f"{rows} rows are more than this server takes at once ({self.most_rows})")
+        if rows > self.max_rows:
+            raise TooLarge(f"{rows} rows are more than this server takes at once ({self.max_rows})")
         return table
 
     def about(self) -> Json:
-        """What the bundle knows: its devices, their kinds, and where each of these was measured."""
+        """What the bundle predicts: its devices, their kinds, and the range in which each was measured."""
         devices = {
             name: {kind: _about(predictor.estimator(kind)) for kind in predictor.kinds}
             for name, predictor in self.predictors.items()
@@ -87,38 +87,40 @@ class Answers:
         return {"name": self.bundle.name, "made_by": made_by, "device": self.default, "devices": devices}
 
 
-def parsed(body: bytes | bytearray) -> Json:
+def parse_request(body: bytes | bytearray) -> Json:
     """The JSON object in a request."""
     try:
-        found = json.loads(body, parse_constant=_refuse)
+        content = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the request is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"the request must be a JSON object (got {_sort(found)})")
-    return found
+    if not isinstance(content, dict):
+        raise UsageError(f"the request must be a JSON object (got {_json_type(content)})")
+    return content
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number that JSON knows")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
-def _sort(value: Any) -> str:
-    """What JSON calls a value."""
-    sorts: Iterable[tuple[Any, str]] = ((dict, "an object"), (list, "a list"), (str, "a text"), (bool, "true or false"))
-    return next((name for sort, name in sorts if isinstance(value, sort)), "null" if value is None else "a number")
+def _json_type(value: Any) -> str:
+    """The JSON type of a value."""
+    names: Iterable[tuple[Any, str]] = ((dict, "an object"), (list, "a list"), (str, "a string"), (bool, "a boolean"))
+    return next(
+        (name for python_type, name in names if isinstance(value, python_type)), "null" if value is None else "a number"
+    )
 
 
 def _number(value: Any) -> Any:
-    """A value as JSON can hold it: there is no infinity in it."""
+    """A value as JSON can hold it, which has neither NaN nor infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _written(found: Predictions) -> Json:
+def _as_json(predictions: Predictions) -> Json:
     columns = {
         name: None if column is None else [_number(value) for value in column.tolist()]
-        for name, column in found.columns.items()
+        for name, column in predictions.columns.items()
     }
-    return {"rows": len(found), **columns}
+    return {"rows": len(predictions), **columns}
 
 
 def _about(estimator: Estimator) -> Json:
@@ -132,14 +134,14 @@ def _about(estimator: Estimator) -> Json:
     }
 
 
-def _measured(known: Range, names: Iterable[str]) -> Json:
-    """For each column of a query that varied: the lowest and the highest number, or the texts that were seen."""
-    found: Json = {}
-    for place, name in enumerate(known.schema.names):
+def _measured(measured: Range, names: Iterable[str]) -> Json:
+    """For each column of a query that varied: the lowest and the highest number, or the categories that were seen."""
+    ranges: Json = {}
+    for column, name in enumerate(measured.schema.names):
         if name not in names:
             continue
-        if name in known.schema.categories:
-            found[name] = [known.schema.categories[name][code] for code in known.seen[name]]
+        if name in measured.schema.categories:
+            ranges[name] = [measured.schema.categories[name][code] for code in measured.seen[name]]
         else:
-            found[name] = [float(known.low[place]), float(known.high[place])]
-    return found
+            ranges[name] = [float(measured.low[column]), float(measured.high[column])]
+    return ranges

@@ -1,4 +1,4 @@
-"""The endpoints: limits, content types and statuses around the answers."""
+"""The HTTP endpoints: limits, content types and statuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from medn.serving.schema import openapi
 
 PAGE = Path(__file__).with_name("page.html")
 LAYER_BYTES = 65_536
-"""One layer is never larger. It is answered between two events of the loop, so it must not keep that up."""
+"""One layer is never larger. It is predicted in the event loop, which it must not block."""
 ARRIVAL_S = 30.0
 """How long the body of a request may take to arrive."""
 PAGE_POLICY = (
@@ -37,8 +37,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one request, and all of them together, may ask of the server."""
+class ServerLimits:
+    """Limits of one request, and of all of them together."""
 
     size_bytes: int = 16_000_000
     rows: int = 100_000
@@ -47,8 +47,8 @@ class Limits:
     """Of all requests that were received and are not answered yet."""
 
 
-def application(path: Path, device: str | None, limits: Limits) -> ASGIApp:
-    """The server's program for one bundle."""
+def application(path: Path, device: str | None, limits: ServerLimits) -> ASGIApp:
+    """The ASGI application for one bundle."""
     metrics = Metrics()
     endpoints = Endpoints(Answers(path, device, limits.rows), metrics, limits)
     routes = [Route(path, endpoint, methods=[method]) for path, (method, endpoint) in endpoints.table.items()]
@@ -60,17 +60,17 @@ def application(path: Path, device: str | None, limits: Limits) -> ASGIApp:
     }
     served = Starlette(routes=routes, exception_handlers=handlers, lifespan=endpoints.lifespan)
     served.router.redirect_slashes = False  # an address is right or wrong
-    return Counted(served, metrics, frozenset(endpoints.table))
+    return MeteredApplication(served, metrics, frozenset(endpoints.table))
 
 
 class Endpoints:
-    """What each address does."""
+    """The handlers of all addresses."""
 
-    def __init__(self, answers: Answers, metrics: Metrics, limits: Limits) -> None:
+    def __init__(self, answers: Answers, metrics: Metrics, limits: ServerLimits) -> None:
         self.answers = answers
         self.metrics = metrics
         self.limits = limits
-        self.waiting = Waiting(limits.waiting_bytes, metrics)
+        self.pending = PendingBodies(limits.waiting_bytes, metrics)
         self.about = _encoded(answers.about())
         self.schema = _encoded(openapi(answers))
         self.page = PAGE.read_bytes()
@@ -86,18 +86,18 @@ class Endpoints:
 
     @asynccontextmanager
     async def lifespan(self, application: Starlette) -> AsyncIterator[None]:
-        """The thread for tables ends with the server, after what it still has to answer."""
+        """The thread for tables ends with the server, after the requests it still has."""
         with ThreadPoolExecutor(1, "tables") as self.worker:
             yield
 
     async def layer(self, request: Request) -> Response:
-        async with self.waiting.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
+        async with self.pending.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
             answer = self.answers.layer(body)
         self.metrics.layers.inc()
         return _json(_encoded(answer))
 
     async def predict(self, request: Request) -> Response:
-        async with self.waiting.body(request, self.limits.size_bytes) as body:
+        async with self.pending.body(request, self.limits.size_bytes) as body:
 
             def work() -> tuple[int, bytes]:
                 answer = self.answers.predict(body)
@@ -116,8 +116,8 @@ class Endpoints:
     async def refused(self, request: Request, error: HTTPException) -> Response:
         sentence = error.detail
         if error.status_code == 404:
-            known = ", ".join(self.table)
-            sentence = f"nothing at {request.url.path}.{did_you_mean(request.url.path, self.table)} Known: {known}"
+            addresses = ", ".join(self.table)
+            sentence = f"nothing at {request.url.path}.{did_you_mean(request.url.path, self.table)} Known: {addresses}"
         elif error.status_code == 405:
             sentence = f"{request.url.path} takes {self.table[request.url.path][0]} (got {request.method})"
         return _sentence(error.status_code, sentence, error.headers)
@@ -139,13 +139,13 @@ class Endpoints:
         return answer
 
 
-class Counted:
+class MeteredApplication:
     """Counts and times every request; addresses that do not exist are counted together."""
 
-    def __init__(self, application: ASGIApp, metrics: Metrics, known: frozenset[str]) -> None:
+    def __init__(self, application: ASGIApp, metrics: Metrics, addresses: frozenset[str]) -> None:
         self.application = application
         self.metrics = metrics
-        self.known = known
+        self.addresses = addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -164,43 +164,43 @@ class Counted:
             await self.application(scope, receive, noted)
         finally:
             self.metrics.in_progress -= 1
-            endpoint = scope["path"] if scope["path"] in self.known else "other"
+            endpoint = scope["path"] if scope["path"] in self.addresses else "other"
             self.metrics.add(endpoint, status, time.perf_counter() - began)
 
 
-class Waiting:
+class PendingBodies:
     """The bodies of requests that are not answered yet: all of them together have a bounded size."""
 
-    def __init__(self, most_bytes: int, metrics: Metrics) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
+        self.max_bytes = max_bytes
         self.metrics = metrics
 
     @asynccontextmanager
-    async def body(self, request: Request, most: int) -> AsyncIterator[bytearray]:
+    async def body(self, request: Request, limit: int) -> AsyncIterator[bytearray]:
         """The body of a request, which counts from its first byte until it is answered."""
-        found = bytearray()
+        content = bytearray()
         try:
-            async for chunk in _chunks(request, most):
-                if self.metrics.waiting_bytes + len(chunk) > self.most_bytes:
-                    said = f"requests of more than {self.most_bytes} bytes wait for an answer already; ask again"
-                    raise HTTPException(503, said, {"retry-after": "1"})
+            async for chunk in _chunks(request, limit):
+                if self.metrics.waiting_bytes + len(chunk) > self.max_bytes:
+                    message = f"requests of more than {self.max_bytes} bytes wait already; try again later"
+                    raise HTTPException(503, message, {"retry-after": "1"})
                 self.metrics.waiting_bytes += len(chunk)
-                found += chunk
-            yield found
+                content += chunk
+            yield content
         finally:
-            self.metrics.waiting_bytes -= len(found)
+            self.metrics.waiting_bytes -= len(content)
 
 
-async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
+async def _chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
     """The body of a request as it arrives, refused as soon as it is known to be too large, before it is read."""
-    sort = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if sort != "application/json":
-        raise HTTPException(415, f"the request must be application/json (got {sort or 'no content type'})")
-    too_large = HTTPException(413, f"the request is larger than the {most} bytes that this server takes here")
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, f"the request must be application/json (got {media_type or 'no content type'})")
+    too_large = HTTPException(413, f"the request is larger than the {limit} bytes that this server takes here")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
         raise too_large
-    found = 0
+    received = 0
     until = asyncio.get_running_loop().time() + ARRIVAL_S
     stream = aiter(request.stream())
     while True:
@@ -211,8 +211,8 @@ async def _chunks(request: Request, most: int) -> AsyncIterator[bytes]:
             raise HTTPException(408, f"the request did not arrive within {ARRIVAL_S:g} s") from None
         if chunk is None:
             return
-        found += len(chunk)
-        if found > most:
+        received += len(chunk)
+        if received > limit:
             raise too_large
         yield chunk
 

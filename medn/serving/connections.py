@@ -1,4 +1,4 @@
-"""Connections that are polite: a request is sent in time, an answer is fetched in time, nobody holds all of them.
+"""Connections with timeouts and limits: a client must send and read in time, and none can hold all connections.
 
 The server library waits for a client forever: for the rest of a header, for a first byte, for an answer to be read.
 Each such client takes a connection, and some hundreds of them take all.
@@ -27,32 +27,32 @@ SHARE_PER_CLIENT = 0.75
 """Of all connections, so that others get their turn."""
 
 
-class Guests:
-    """Who is connected, for all connections of one server."""
+class Clients:
+    """The clients of one server and their connections."""
 
     def __init__(self, most: int) -> None:
-        self.most_per_client = max(1, round(SHARE_PER_CLIENT * most)) if most > 2 else most
-        self.most_unfinished = max(1, most // 2)
-        self.unfinished: dict[PoliteProtocol, None] = {}
+        self.max_per_client = max(1, round(SHARE_PER_CLIENT * most)) if most > 2 else most
+        self.max_unfinished = max(1, most // 2)
+        self.unfinished: dict[BoundedProtocol, None] = {}
         """Those whose header has not arrived, the oldest first."""
         self.counts: Counter[str] = Counter()
         """Connections by client."""
 
-    def wait(self, protocol: PoliteProtocol) -> None:
-        """A header is awaited. Where too many are, the oldest one has had its time."""
-        own = [each for each in self.unfinished if each.guest == protocol.guest]
+    def wait(self, protocol: BoundedProtocol) -> None:
+        """A header is awaited. Where too many are, the oldest connection is dropped."""
+        own = [waiting for waiting in self.unfinished if waiting.host == protocol.host]
         if len(own) >= UNFINISHED_PER_CLIENT:
             own[0].drop()
-        elif len(self.unfinished) >= self.most_unfinished:
+        elif len(self.unfinished) >= self.max_unfinished:
             next(iter(self.unfinished)).drop()
         self.unfinished[protocol] = None
 
 
-class PoliteProtocol(H11Protocol):
-    """HTTP as the server library speaks it, with an end to every wait."""
+class BoundedProtocol(H11Protocol):
+    """The HTTP protocol of uvicorn, with a timeout for every wait."""
 
-    guests: Guests
-    """Set by `polite_protocol`: one for each server."""
+    clients: Clients
+    """Set by `bounded_protocol`: one for each server."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class PoliteProtocol(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.guest = ""
+        self.host = ""
         self._header: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.guest = self.client[0] if self.client else ""
-        self.guests.counts[self.guest] += 1
-        if self.guests.counts[self.guest] > self.guests.most_per_client:
+        self.host = self.client[0] if self.client else ""
+        self.clients.counts[self.host] += 1
+        if self.clients.counts[self.host] > self.clients.max_per_client:
             self._refuse()
             return
         self._await_header()
@@ -78,9 +78,9 @@ class PoliteProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._header_is_here()
         self._answer_is_read()
-        self.guests.counts[self.guest] -= 1
-        if self.guests.counts[self.guest] <= 0:
-            del self.guests.counts[self.guest]
+        self.clients.counts[self.host] -= 1
+        if self.clients.counts[self.host] <= 0:
+            del self.clients.counts[self.host]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -104,16 +104,16 @@ class PoliteProtocol(H11Protocol):
 
     def drop(self) -> None:
         """End the connection now, whatever it waits for."""
-        self.guests.unfinished.pop(self, None)
+        self.clients.unfinished.pop(self, None)
         self.transport.abort()
 
     def _await_header(self) -> None:
         if self._header is None:
-            self.guests.wait(self)
+            self.clients.wait(self)
             self._header = self.loop.call_later(HEADER_S, self.drop)
 
     def _header_is_here(self) -> None:
-        self.guests.unfinished.pop(self, None)
+        self.clients.unfinished.pop(self, None)
         if self._header is not None:
             self._header.cancel()
             self._header = None
@@ -124,9 +124,9 @@ class PoliteProtocol(H11Protocol):
             self._reading = None
 
     def _refuse(self) -> None:
-        """Before anything is asked: the answer says why, and the connection ends."""
-        said = f"one client has at most {self.guests.most_per_client} connections to this server"
-        body = json.dumps({"error": said}).encode()
+        """Answer before any request: the response says why, and the connection ends."""
+        message = f"one client has at most {self.clients.max_per_client} connections to this server"
+        body = json.dumps({"error": message}).encode()
         head = (
             "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
@@ -135,6 +135,6 @@ class PoliteProtocol(H11Protocol):
         self.transport.close()
 
 
-def polite_protocol(most_connections: int) -> type[PoliteProtocol]:
-    """The protocol of one server, which knows all of its connections."""
-    return type("PoliteProtocol", (PoliteProtocol,), {"guests": Guests(most_connections)})
+def bounded_protocol(max_connections: int) -> type[BoundedProtocol]:
+    """The protocol class of one server, which shares the state of its connections."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"clients": Clients(max_connections)})

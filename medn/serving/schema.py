@@ -1,4 +1,4 @@
-"""The interface in OpenAPI's words, made from what the layer kinds say about their parameters."""
+"""The OpenAPI document, made from the parameters of the layer kinds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PREDICTED: Mapping[str, str] = {
     "latency_p99_s": "what 99 of 100 calls stay within; null where the device was not measured under load",
 }
 ERRORS = {
-    "400": "the request was broken off or is no HTTP",
+    "400": "the request was broken off or is not HTTP",
     "408": "the request did not arrive in time",
     "413": "the request is larger than the server allows",
     "415": "the request is not application/json",
     "422": "the request asks for something impossible; the error says what",
-    "503": "too much waits for an answer already; ask again after a while",
+    "503": "too many requests wait for an answer; try again later",
 }
 
 
@@ -54,7 +54,9 @@ def openapi(answers: Answers) -> Json:
         "paths": {
             "/v1/layer": {"post": _operation("layer", "What one layer costs", "Layer", "Prediction")},
             "/v1/predict": {"post": _operation("predict", "What many layers cost", "Table", "Predictions")},
-            "/v1/bundle": {"get": _plain("bundle", "What can be asked, and where it was measured", "application/json")},
+            "/v1/bundle": {
+                "get": _plain("bundle", "What can be predicted, and where it was measured", "application/json")
+            },
             "/healthz": {"get": _plain("health", "Whether the server answers", "application/json")},
             "/metrics": {"get": _plain("metrics", "Counts for Prometheus", "text/plain")},
         },
@@ -94,29 +96,29 @@ def layer_schema(question: Question, device: Json) -> Json:
 
 
 def _value(parameter: Parameter, default: Scalar | None) -> Json:
-    found: Json = {"type": TYPES[parameter.type], "description": parameter.about}
+    schema: Json = {"type": TYPES[parameter.type], "description": parameter.about}
     if parameter.choices:
-        found["enum"] = list(parameter.choices)
+        schema["enum"] = list(parameter.choices)
     if parameter.low is not None:
-        found["minimum"] = parameter.low
+        schema["minimum"] = parameter.low
     if parameter.high is not None:
-        found["maximum"] = parameter.high
+        schema["maximum"] = parameter.high
     if default is not None:
-        found["default"] = default
-    return found
+        schema["default"] = default
+    return schema
 
 
 def _table(answers: Answers) -> Json:
     """Columns or rows: their names are those of the layers, which the server checks for each kind."""
     scalar = {"type": ["number", "string", "boolean", "null"]}
-    one_or_many = {"anyOf": [scalar, {"type": "array", "items": scalar, "maxItems": answers.most_rows}]}
+    one_or_many = {"anyOf": [scalar, {"type": "array", "items": scalar, "maxItems": answers.max_rows}]}
     beside: Json = {
         "kind": {"type": "string", "description": "of all rows, where there is no column `kind`"},
         "device": _device(answers),
     }
     columns = {"type": "object", "additionalProperties": one_or_many, "minProperties": 1}
     row = {"type": "object", "additionalProperties": scalar}
-    rows = {"type": "array", "items": row, "minItems": 1, "maxItems": answers.most_rows}
+    rows = {"type": "array", "items": row, "minItems": 1, "maxItems": answers.max_rows}
     return {
         "oneOf": [
             _object({"columns": columns, **beside}, ["columns"]),
@@ -158,13 +160,13 @@ def _content(name: str) -> Json:
     return {"application/json": {"schema": _reference(name)}}
 
 
-def _operation(name: str, summary: str, asked: str, answered: str) -> Json:
+def _operation(name: str, summary: str, request: str, response: str) -> Json:
     errors = {status: {"description": about, "content": _content("Error")} for status, about in ERRORS.items()}
     return {
         "operationId": name,
         "summary": summary,
-        "requestBody": {"required": True, "content": _content(asked)},
-        "responses": {"200": {"description": "the answer", "content": _content(answered)}, **errors},
+        "requestBody": {"required": True, "content": _content(request)},
+        "responses": {"200": {"description": "the answer", "content": _content(response)}, **errors},
     }
 
 

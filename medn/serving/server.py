@@ -1,4 +1,4 @@
-"""Listening, running and stopping: a signal lets requests that are under way finish."""
+"""Starts and stops the server; on a signal, running requests finish first."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(application: ASGIApp, listening: socket.socket, most_connections: int) -> signal.Signals | None:
+def serve(application: ASGIApp, listening: socket.socket, max_connections: int) -> signal.Signals | None:
     """Serve until a signal says to stop, and give that signal. None if serving could not start."""
     import uvicorn
 
-    from medn.serving.connections import polite_protocol
+    from medn.serving.connections import bounded_protocol
 
     received: list[signal.Signals] = []
 
@@ -53,18 +53,18 @@ def serve(application: ASGIApp, listening: socket.socket, most_connections: int)
 
     config = uvicorn.Config(
         application,
-        http=polite_protocol(most_connections),
+        http=bounded_protocol(max_connections),
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=most_connections,
+        limit_concurrency=max_connections,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=FINISHING_S,
     )
     sys.setswitchinterval(SWITCH_S)
-    # The server library handles signals while it runs, and afterwards raises them again for whoever was there before.
+    # uvicorn handles signals while it runs, and afterwards raises them again for the previous handlers.
     before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         uvicorn.Server(config).run(sockets=[listening])

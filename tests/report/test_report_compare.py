@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medn.report.compare import Comparison, compare, comparison_page, comparison_words, signed
+from medn.report.compare import Comparison, compare, comparison_page, comparison_sentences, signed
 
 KINDS = {"conv2d": (0.10, 20.0, 1000), "linear": (0.04, 10.0, 500)}
 
@@ -37,7 +37,7 @@ def found(tmp_path: Path) -> Comparison:
 def test_kinds_are_paired_and_the_lonely_ones_kept(found: Comparison) -> None:
     assert [pair.name for pair in found.pairs] == ["conv2d", "linear", "softmax"]
     assert [pair.name for pair in found.common] == ["conv2d"]
-    assert [pair.name for pair in found.lonely] == ["linear", "softmax"]
+    assert [pair.name for pair in found.unmatched] == ["linear", "softmax"]
 
 
 def test_differences_are_second_less_first(found: Comparison) -> None:
@@ -55,7 +55,7 @@ def test_differences_have_a_sign() -> None:
 
 
 def test_words_say_what_changed_and_what_only_one_has(found: Comparison) -> None:
-    first, *rest = comparison_words(found)
+    first, *rest = comparison_sentences(found)
     assert "error 10.0 % and 8.0 % (20 % smaller)" in first
     assert "prediction 20 us and 30 us (50 % slower)" in first
     assert "size 1 kB and 250 B (75 % smaller)" in first
@@ -65,7 +65,7 @@ def test_words_say_what_changed_and_what_only_one_has(found: Comparison) -> None
 def test_runs_without_a_common_kind_say_so(tmp_path: Path) -> None:
     first = write_board(tmp_path / "a", {"conv2d": KINDS["conv2d"]})
     found = compare(first, write_board(tmp_path / "b", {"linear": KINDS["linear"]}))
-    assert comparison_words(found)[0] == "a and b have no layer kind in common."
+    assert comparison_sentences(found)[0] == "a and b have no layer kind in common."
     assert "<svg" not in comparison_page(found)
 
 

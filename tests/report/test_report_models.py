@@ -92,7 +92,7 @@ def test_a_model_is_predicted_as_by_the_bundle_of_the_run(chosen_run: Path, net:
     bundle = bundle_run(chosen_run, load_candidates(chosen_run / CHOSEN_FOLDER), tmp_path / "desk.medn")
     captured = load_captured(net)
     (part,) = predicted_models(chosen_run, {"net": captured}, batch_size=4)
-    assert part.found.latency_s == pytest.approx(medn.load(bundle).model(captured, batch_size=4).latency_s)
+    assert part.prediction.latency_s == pytest.approx(medn.load(bundle).model(captured, batch_size=4).latency_s)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], socket.s
 
 @contextmanager
 def serving_here(listening: socket.socket) -> Iterator[None]:
-    config = uvicorn.Config(answer_at_once, http=connections.polite_protocol(64), lifespan="off", log_config=None)
+    config = uvicorn.Config(answer_at_once, http=connections.bounded_protocol(64), lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

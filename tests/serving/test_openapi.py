@@ -15,7 +15,7 @@ from medn.serving.schema import openapi
 
 @pytest.fixture(scope="module")
 def document(bundle: Path) -> dict[str, Any]:
-    return openapi(Answers(bundle, "fast", most_rows=300))
+    return openapi(Answers(bundle, "fast", max_rows=300))
 
 
 def validator(document: dict[str, Any], name: str) -> jsonschema.Draft202012Validator:
@@ -109,4 +109,4 @@ def test_a_name_that_a_shorthand_sets_is_not_required() -> None:
 
 def test_too_many_rows_are_told_apart_from_wrong_ones(bundle: Path) -> None:
     with pytest.raises(TooLarge):
-        Answers(bundle, "fast", most_rows=1).predict(b'{"rows": [{}, {}]}')
+        Answers(bundle, "fast", max_rows=1).predict(b'{"rows": [{}, {}]}')
