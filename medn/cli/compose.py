@@ -104,7 +104,7 @@ def place(
     threads: ThreadsOption = 1,
     as_json: AsJson = False,
 ) -> None:
-    """The former name of medn compose, which takes the same arguments.
+    """medn place is the former name of medn compose, which takes the same arguments.
 
     \b
     Example:
