@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medn.core.conditions import CONDITIONS
-from medn.core.dataset import OUTCOME_COLUMNS
 from medn.core.domains import Domain
 from medn.core.errors import ConfigError, UsageError
+from medn.core.quantities import measured_columns
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, LayerKind, Parameter, TensorSpec, Values
 from medn.layer_generators.work_expressions import Amount
@@ -36,7 +36,7 @@ TYPE_NAMES = {type_: name for name, type_ in TYPES.items()}
 
 def reserved_names() -> set[str]:
     """Names that mean something of their own beside the parameters of a layer."""
-    return {"device", "kind", *CONDITIONS, *OUTCOME_COLUMNS}
+    return {"device", "kind", *CONDITIONS, *measured_columns()}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ class DeclaredKind(LayerKind):
         if not NAME.fullmatch(self.name):
             yield f"a name must be of small letters, digits and _, and start with a letter (got {self.name!r:.80})"
         names = [parameter.name for parameter in self.parameters]
+        reserved = reserved_names()
         for name in names:
-            if name in reserved_names():
+            if name in reserved:
                 yield f"{name}: this name has a meaning of its own; give the column another one, or leave it out"
             elif not name.isprintable() or name.strip() != name or not 0 < len(name) <= LONGEST_COLUMN:
                 yield f"{name!r:.80}: a column's name must be of 1 to {LONGEST_COLUMN} printable letters"

@@ -139,7 +139,7 @@ def _write_prediction(prediction: Prediction, as_json: bool) -> None:
     for name, quantity in FURTHER.items():
         value = getattr(prediction, name)
         if value is not None:
-            record[quantity.words] = quantity.shown(value)
+            record[quantity.label] = quantity.formatted(value)
     write_record(record, as_json=False)
     if not prediction.in_range:
         say("this layer lies outside what was measured: the latency is an extrapolation")

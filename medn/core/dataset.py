@@ -13,33 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import NothingMeasured
-from medn.core.statistic import Target, tail_latencies_s
+from medn.core.quantities import FURTHER, LATENCY, measured_columns
+from medn.core.statistic import Target
 from medn.core.values import Measurement, Scalar
 
 Row = dict[str, Any]
 
-OUTCOME_COLUMNS = (
-    "point_key",
-    "status",
-    "reason",
-    "latency_s",
-    "latency_p90_s",
-    "latency_p99_s",
-    "cpu_s",
-    "split_half_difference",
-    "visits",
-    "samples",
-    "disturbed_share",
-    "utilization_measured",
-    "utilization_during",
-    "memory_bytes",
-    "memory_reason",
-    "energy_j",
-    "energy_reason",
-    "output_error",
-    "environment_id",
-)
-"""The columns of a row that were measured; all others describe what was asked for."""
+MEASURED_NOTE = "medn.measured"
+"""Under which a Parquet file says which columns were measured, so that none is taken for an input elsewhere."""
 
 
 def dataset_row(measurement: Measurement, target: Target, drop: Collection[str] = ()) -> Row:
@@ -55,30 +36,26 @@ def dataset_row(measurement: Measurement, target: Target, drop: Collection[str] 
 
 def _outcome(measurement: Measurement, target: Target) -> Row:
     good = measurement.good_visits
-    measured: Row = dict.fromkeys(OUTCOME_COLUMNS)
+    measured: Row = dict.fromkeys(measured_columns())
     measured |= {
         "point_key": measurement.point.key,
         "status": measurement.status,
         "reason": measurement.reason,
         "visits": len(good),
         "samples": sum(len(visit.samples) for visit in good),
-        "memory_reason": measurement.visits[0].memory_reason,
-        "energy_reason": measurement.visits[0].energy_reason,
         "output_error": measurement.output_error,
         "environment_id": "+".join(sorted({visit.environment_id for visit in measurement.visits})),
     }
+    measured |= {each.reason_column: each.reason(measurement) for each in FURTHER.values() if not each.derive}
     if good:
-        tails = tail_latencies_s(measurement)
+        measured |= {each.name: each.of(measurement, target) for each in (LATENCY, *FURTHER.values())}
         measured |= {
-            "latency_s": target.latency_s(measurement),
-            "latency_p90_s": tails.get("p90"),
-            "latency_p99_s": tails.get("p99"),
             "cpu_s": _lowest(float(visit.samples.cpu_s.min()) for visit in good),
             "split_half_difference": target.split_half_difference(measurement),
             "disturbed_share": sum(int(visit.samples.preempted.sum()) for visit in good) / measured["samples"],
+            "utilization_measured": _median(visit.utilization_measured for visit in good),
+            "utilization_during": _median(visit.utilization_during for visit in good),
         }
-        for column in ("utilization_measured", "utilization_during", "memory_bytes", "energy_j"):
-            measured[column] = _median(getattr(visit, column) for visit in good)
     return measured
 
 
@@ -112,7 +89,11 @@ def write_parquet(
     written = []
     for kind, rows in by_kind.items():
         table = pyarrow.table({name: [row.get(name) for row in rows] for name in _columns(rows)})
-        known = {"medn.kind": kind, "medn.target": json.dumps(target.definition)}
+        known = {
+            "medn.kind": kind,
+            "medn.target": json.dumps(target.definition),
+            MEASURED_NOTE: json.dumps(measured_columns()),
+        }
         table = table.replace_schema_metadata({**known, **notes(kind)})
         written.append(folder / f"{kind}.parquet")
         pyarrow.parquet.write_table(table, written[-1])
@@ -144,5 +125,5 @@ def write_samples(path: Path, measurements: Iterable[Measurement]) -> Path:
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Every column of any row, inputs before outcomes."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [*(name for name in names if name not in OUTCOME_COLUMNS), *OUTCOME_COLUMNS]
+    names, measured = dict.fromkeys(name for row in rows for name in row), measured_columns()
+    return [*(name for name in names if name not in measured), *measured]

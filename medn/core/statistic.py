@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.values import Measurement, Visit
-
-TAIL_QUANTILES = (0.9, 0.99)
-"""Upper quantiles offered beside the target, for those who plan for the slow calls."""
 
 
 def ordered_quantile(ordered: Sequence[float] | NDArray[np.float64], fraction: float) -> float:
@@ -154,11 +152,12 @@ def noise_floors(measurements: Iterable[Measurement], target: Target) -> dict[tu
     return {group: floor for group, floor in floors.items() if floor is not None}
 
 
-def tail_latencies_s(measurement: Measurement) -> dict[str, float]:
-    """Upper quantiles over every sample of a point, disturbed ones included, as far as so many samples can tell."""
-    pooled = np.sort(np.concatenate([visit.samples.wall_s for visit in measurement.good_visits]))
-    return {
-        f"p{quantile * 100:g}": ordered_quantile(pooled, quantile)
-        for quantile in TAIL_QUANTILES
-        if len(pooled) >= round(1 / (1 - quantile))
-    }
+def tail_latency_s(measurement: Measurement, quantile: float) -> float | None:
+    """An upper quantile over every sample of a point, disturbed ones included; None where they are too few to tell."""
+    pooled = _pooled(measurement)
+    return ordered_quantile(pooled, quantile) if len(pooled) >= round(1 / (1 - quantile)) else None
+
+
+@lru_cache(maxsize=1)  # one quantile of a point is asked for after the other
+def _pooled(measurement: Measurement) -> NDArray[np.float64]:
+    return np.sort(np.concatenate([visit.samples.wall_s for visit in measurement.good_visits] or [np.empty(0)]))

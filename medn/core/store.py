@@ -1,7 +1,8 @@
 """The journal of a run: every visit is one committed row of SQLite, so a kill loses at most the visit under way.
 
 Rows hold what was measured and nothing derived. Samples are a blob of little-endian float32: wall seconds, CPU seconds
-and pre-empted (0 or 1), one row of the array each.
+and pre-empted (0 or 1), one row of the array each. What was measured beside the time is a JSON object of
+numbers by name, with a text instead that says why there is none.
 """
 
 from __future__ import annotations
@@ -23,36 +24,47 @@ import numpy as np
 from medn.core.errors import StoreError
 from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, canonical_json, content_key, freeze
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READ_VERSIONS = (1, SCHEMA_VERSION)
+"""The first had a column for each quantity. It is read as it is, and rewritten before visits are added to it, by who
+holds the lock of the run."""
+
 JOURNAL_NAME = "measurements.sqlite"
 
-_SCHEMA = """
-CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE environments (id TEXT PRIMARY KEY, manifest TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE points (
-    key TEXT PRIMARY KEY, kind TEXT NOT NULL, device TEXT NOT NULL, layer TEXT NOT NULL, condition TEXT NOT NULL
-) WITHOUT ROWID;
+_VISITS = """
 CREATE TABLE visits (
     point_key TEXT NOT NULL REFERENCES points (key), pass_number INTEGER NOT NULL,
     environment_id TEXT NOT NULL REFERENCES environments (id), started_at REAL NOT NULL, elapsed_s REAL NOT NULL,
     status TEXT NOT NULL, reason TEXT NOT NULL, samples BLOB NOT NULL, calls_per_sample INTEGER NOT NULL,
-    utilization_measured REAL, utilization_during REAL, reference_s REAL,
-    memory_bytes INTEGER, memory_reason TEXT NOT NULL, energy_j REAL, energy_reason TEXT NOT NULL,
-    output_error REAL, probes TEXT NOT NULL,
+    utilization_measured REAL, utilization_during REAL, reference_s REAL, output_error REAL,
+    probes TEXT NOT NULL, quantities TEXT NOT NULL,
     UNIQUE (point_key, pass_number)
-);
+)
 """
+_SCHEMA = (
+    "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE environments (id TEXT PRIMARY KEY, manifest TEXT NOT NULL) WITHOUT ROWID",
+    """
+CREATE TABLE points (
+    key TEXT PRIMARY KEY, kind TEXT NOT NULL, device TEXT NOT NULL, layer TEXT NOT NULL, condition TEXT NOT NULL
+) WITHOUT ROWID
+""",
+    _VISITS,
+)
 
 _PLAIN_FIELDS = (
     *("point_key", "pass_number", "environment_id", "started_at", "elapsed_s", "status", "reason"),
-    *("utilization_measured", "utilization_during", "reference_s", "memory_bytes", "memory_reason"),
-    *("energy_j", "energy_reason", "output_error"),
+    *("utilization_measured", "utilization_during", "reference_s", "output_error"),
 )
 """Fields of a visit that are columns as they are; the rest is packed."""
 
-_COLUMN_NAMES = (*_PLAIN_FIELDS, "samples", "calls_per_sample", "probes")
-_VISIT_COLUMNS = ", ".join(_COLUMN_NAMES)
-_VISIT_SLOTS = ", ".join("?" * len(_COLUMN_NAMES))
+_KEPT_COLUMNS = ", ".join((*_PLAIN_FIELDS, "samples", "calls_per_sample", "probes"))
+"""Those that every version has."""
+
+_QUANTITIES = {1: "first_quantities(memory_bytes, memory_reason, energy_j, energy_reason)", 2: "quantities"}
+"""What gives the quantities of a visit in each version, as SQL."""
+
+_VISIT_SLOTS = ", ".join("?" * (len(_KEPT_COLUMNS.split(", ")) + 1))
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,7 @@ class Store:
             if self.must_exist and not all(os.access(path, os.W_OK) for path in (self.path, self.path.parent)):
                 self._connection = self._opened_to_read()
                 self._check_version()
+                self._read_first_version()
                 return self
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +110,7 @@ class Store:
             self._connection.execute("PRAGMA journal_mode = WAL")
             # With WAL, NORMAL survives every crash of the process; only a power cut can cost the last rows.
             self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._migrate()
+            self._make()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,19 +135,38 @@ class Store:
                     copy.backup(connection)
             return connection
 
-    def _migrate(self) -> None:
+    def _make(self) -> None:
+        """What an empty file lacks; of the first version, what it had otherwise, if visits may be added."""
         if self._version() == 0:
             with self._transaction():
-                for statement in _SCHEMA.split(";")[:-1]:
+                for statement in _SCHEMA:
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         self._check_version()
+        self._read_first_version()
+        if self._version() == 1 and not self.must_exist:
+            self._rewrite_visits()
+
+    def _rewrite_visits(self) -> None:
+        """All of it or nothing, so that a kill or a full disk leaves the journal as it was."""
+        with self._transaction():
+            self._connection.execute("ALTER TABLE visits RENAME TO first_visits")
+            self._connection.execute(_VISITS)
+            self._connection.execute(
+                f"INSERT INTO visits ({_KEPT_COLUMNS}, quantities) "
+                f"SELECT {_KEPT_COLUMNS}, {_QUANTITIES[1]} FROM first_visits ORDER BY rowid"
+            )
+            self._connection.execute("DROP TABLE first_visits")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _read_first_version(self) -> None:
+        self._connection.create_function("first_quantities", 4, _first_quantities, deterministic=True)
 
     def _version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def _check_version(self) -> None:
-        if (version := self._version()) != SCHEMA_VERSION:
+        if (version := self._version()) not in READ_VERSIONS:
             raise StoreError(
                 f"{self.path} has schema {version}, this medn reads schema {SCHEMA_VERSION}. "
                 f"Use the medn that wrote it, or start a new run with --run"
@@ -203,7 +235,7 @@ class Store:
                     ),
                 )
                 self._connection.execute(
-                    f"INSERT OR IGNORE INTO visits ({_VISIT_COLUMNS}) VALUES ({_VISIT_SLOTS})",
+                    f"INSERT OR IGNORE INTO visits ({_KEPT_COLUMNS}, quantities) VALUES ({_VISIT_SLOTS})",
                     _visit_to_row(visit),
                 )
 
@@ -249,8 +281,9 @@ class Store:
 
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
+        columns = f"{_KEPT_COLUMNS}, {_QUANTITIES[self._version()]}"
         query = (
-            f"SELECT kind, device, layer, condition, {_VISIT_COLUMNS} FROM visits JOIN points ON key = point_key "
+            f"SELECT kind, device, layer, condition, {columns} FROM visits JOIN points ON key = point_key "
             "WHERE ? IS NULL OR kind = ? ORDER BY kind, device, key, pass_number"
         )
         for head, rows in groupby(self._rows(query, kind, kind), key=lambda row: row[:4]):
@@ -261,14 +294,25 @@ class Store:
 def _visit_to_row(visit: Visit) -> tuple[object, ...]:
     samples = np.array([visit.samples.wall_s, visit.samples.cpu_s, visit.samples.preempted], dtype="<f4")
     plain = (getattr(visit, name) for name in _PLAIN_FIELDS)
-    return (*plain, samples.tobytes(), visit.samples.calls_per_sample, canonical_json(dict(visit.probes)))
+    packed = (canonical_json(dict(each)) for each in (visit.probes, visit.quantities))
+    return (*plain, samples.tobytes(), visit.samples.calls_per_sample, *packed)
 
 
 def _visit_from_row(row: tuple[Any, ...]) -> Visit:
-    *plain, samples, calls_per_sample, probes = row
+    *plain, samples, calls_per_sample, probes, quantities = row
     wall_s, cpu_s, preempted = np.frombuffer(samples, dtype="<f4").reshape(3, -1).astype(np.float64)
     return Visit(
         **dict(zip(_PLAIN_FIELDS, plain, strict=True)),
         samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample),
         probes=json.loads(probes),
+        quantities=json.loads(quantities),
     )
+
+
+def _first_quantities(memory_bytes: int | None, memory_reason: str, energy_j: float | None, energy_reason: str) -> str:
+    """What the four columns of the first version say, as the one column of this version does."""
+    found = {
+        "memory_bytes": memory_reason if memory_bytes is None else memory_bytes,
+        "energy_j": energy_reason if energy_j is None else energy_j,
+    }
+    return canonical_json({name: value for name, value in found.items() if value != ""})

@@ -226,11 +226,8 @@ class Visit:
     """Share that others got while the layer competed with them."""
     reference_s: float | None = None
     """A fixed small kernel, timed beside the layer: it drifts when the machine does."""
-    memory_bytes: int | None = None
-    memory_reason: str = ""
-    energy_j: float | None = None
-    """Energy of one call."""
-    energy_reason: str = ""
+    quantities: Mapping[str, float | str] = field(default_factory=dict)
+    """What was measured beside the time, by the names in `medn.core.quantities`; a text says why there is no number."""
     output_error: float | None = None
     """Largest difference to torch's output, relative to the largest output; None where torch itself was timed."""
     probes: Mapping[str, float | None] = field(default_factory=dict)

@@ -22,8 +22,8 @@ from medn.core.text import first_line
 from medn.core.values import Condition, Layer, freeze
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.cache import cache_flusher
+from medn.devices.counters import Counter, counters, growth, readings
 from medn.devices.device_load import DeviceLoad
-from medn.devices.energy import EnergyMeter
 from medn.devices.measuring import VisitOptions, process_resources, take_samples
 from medn.devices.memory import PeakMemory, limit_memory
 from medn.devices.workload import Workload, make_workload, output_error
@@ -46,8 +46,9 @@ class Worker:
         self._cache_state = "hot"
         self._flush: Callable[[], None] | None = None
         self._reference = np.full((REFERENCE_SIZE, REFERENCE_SIZE), 0.5, dtype=np.float32)
-        self._meter: EnergyMeter | None = None
-        self._energy_reason = ""
+        self._counters: dict[str, Counter] = {}
+        self._silent: dict[str, str] = {}
+        """Why quantities that are counted cannot be, by name."""
         self._device_load: DeviceLoad | None = None
 
     def start(self) -> Answer:
@@ -55,7 +56,7 @@ class Worker:
         self.backend.configure(self.threads)
         self._build(TRIAL_LAYER, Condition(threads=self.threads))
         limit_memory()
-        self._meter, self._energy_reason = self.backend.energy_meter()
+        self._counters, self._silent = counters(*self.backend.energy_meter())
         self._device_load = self.backend.device_load()
         return {"own_load": self._device_load is not None}
 
@@ -75,11 +76,7 @@ class Worker:
         layer = Layer(request["kind"], freeze(request["layer"]))
         condition = Condition(**request["condition"])
         self._cache_state = condition.cache
-        answer: Answer = {
-            "memory_bytes": None,
-            "memory_reason": "weighed at the first visit only",
-            "output_error": None,
-        }
+        answer: Answer = {"quantities": {"memory_bytes": "weighed at the first visit only"}, "output_error": None}
         if not request["first"]:
             self._runner, _ = self._build(layer, condition)
             return answer
@@ -110,8 +107,8 @@ class Worker:
         with PeakMemory() as peak:
             yield
         own = self.backend.peak_memory_bytes()
-        answer["memory_bytes"] = peak.bytes if own is None else own
-        answer["memory_reason"] = peak.reason if own is None else ""
+        weighed = peak.bytes if own is None else own
+        answer["quantities"] = {"memory_bytes": peak.reason if weighed is None else weighed}
 
     def measure(self, request: Answer) -> Answer:
         """Time the prepared layer for one visit."""
@@ -121,21 +118,19 @@ class Worker:
         before = self._cold_maker() if self._cache_state == "cold" else None
         kept = 1 - self._runner.conversion_share() if self._cache_state == "inside" else 1.0
         reference_s = self._time_reference()
-        joules_before = self._meter.joules() if self._meter else 0.0
+        counted_before = readings(self._counters)
         with self._runner.context():
             samples = take_samples(
                 self._runner.run, self.backend.timer(), process_resources(self.threads), options, before_sample=before
             )
-        joules = self._meter.joules() - joules_before if self._meter else None
-        calls = len(samples) * samples.calls_per_sample
+        counted = growth(counted_before, readings(self._counters), len(samples) * samples.calls_per_sample, kept)
         return {
             "wall_s": (kept * samples.wall_s).tolist(),
             "cpu_s": (kept * samples.cpu_s).tolist(),
             "preempted": samples.preempted.tolist(),
             "calls_per_sample": samples.calls_per_sample,
             "reference_s": reference_s,
-            "energy_j": None if joules is None else kept * joules / calls,
-            "energy_reason": self._energy_reason,
+            "quantities": {**self._silent, **counted},
         }
 
     def _cold_maker(self) -> Callable[[], None]:

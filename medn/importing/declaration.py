@@ -12,16 +12,13 @@ from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
 from medn.core.parameters import Parameter
 from medn.importing.import_table import chosen_rows
-from medn.importing.mapping import ImportMapping, Source, Wanted, whole
+from medn.importing.mapping import ImportMapping, Source, Wanted, imported_quantities, mapping_model, whole
 from medn.importing.table_file import TableFile
 from medn.layer_generators.declared_kind import DeclaredKind, column
 from medn.layer_generators.kind import layer_kinds
 from medn.runs.tables import MOST_GAPS
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-MEASURED = ("memory_bytes", "energy_j")
-"""Columns of these names are measurements like the latency."""
-
 MOST_TEXTS = 0.5
 """A text that is another one in more of the rows than this share hardly tells what a layer is."""
 
@@ -67,12 +64,11 @@ def declare(table: TableFile, said: Declaration) -> Declared:
         raise ConfigError(str(table.path), mistakes)
     where: dict[str, Wanted] = {names[name]: list(values) for name, values in said.where.items()}
     sources = {name: Source(column=original) for name, original in names.items()}
-    mapping = ImportMapping(
+    mapping = mapping_model()(
         kind=said.kind,
         device=sources.get("device") or Source(value=said.device or table.path.name.partition(".")[0]),
         latency_s=Source(column=names[said.latency], scale=UNITS[_unit(said)]),
-        memory_bytes=sources.get("memory_bytes"),
-        energy_j=sources.get("energy_j"),
+        **{name: sources[name] for name in imported_quantities() if name in sources},
         columns={name: source for name, source in sources.items() if name in _inputs(names, said)},
         extra={},
         layer=[],
@@ -128,7 +124,7 @@ def _unit(said: Declaration) -> str:
 def _inputs(names: Mapping[str, str], said: Declaration) -> list[str]:
     """Every column but the measured ones, the device, those left out and those that `where` holds at one value."""
     single = [name for name, values in said.where.items() if len(values) == 1]
-    apart = {said.latency, "device", *MEASURED, *said.drop, *single}
+    apart = {said.latency, "device", *imported_quantities(), *said.drop, *single}
     return [name for name in names if name not in apart]
 
 

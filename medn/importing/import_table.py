@@ -14,6 +14,7 @@ import numpy as np
 
 from medn.core.data_sheet import Sheet
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
+from medn.core.quantities import FURTHER
 from medn.core.store import Store
 from medn.core.values import Point, Samples, Visit, content_key
 from medn.importing.mapping import Cells, ImportMapping, PointReader, Source, is_wanted, positive, wanted_texts
@@ -58,7 +59,7 @@ def import_table(
     manifest: dict[str, Any] = {
         "source": path.name,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "mapping": mapping.model_dump(mode="json"),
+        "mapping": _said(mapping.model_dump(mode="json")),
     }
     if declared:
         manifest[DECLARED] = declared.as_json()
@@ -92,17 +93,28 @@ def _held_already(store: Store, environment: str, manifest: Mapping[str, Any], m
     """The points that came from the same table under other mappings; a run that holds anything else is refused."""
     present = store.environments()
     table = manifest["source"]
-    if environment in present:
+    same = {name: other for name, other in present.items() if other.get("sha256") == manifest["sha256"]}
+    if any(_as_said(other) == _as_said(manifest) for other in same.values()):
         raise UsageError(f"{table} is in {store.path.parent} already, under the same mapping")
     if mix_environments:
         return set()
-    same = [name for name, other in present.items() if other.get("sha256") == manifest["sha256"]]
     if len(same) < len(present):
         raise UsageError(
             f"{store.path.parent} holds measurements from elsewhere. Choose another folder with --run, "
             "or pass --mix-environments to keep both, each row marked with its own"
         )
     return store.points_in(same)
+
+
+def _said(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what was left empty, so that the same mapping stays the same when more can be said in one."""
+    return {name: value for name, value in mapping.items() if value not in (None, {}, [])}
+
+
+def _as_said(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What was imported and how; earlier versions wrote down what was left empty too."""
+    told = {name: value for name, value in manifest.items() if name in ("source", "part", DECLARED)}
+    return told | {"mapping": _said(manifest["mapping"])}
 
 
 def _new(entries: Iterable[tuple[Point, Visit]], held: Collection[str]) -> Iterator[tuple[Point, Visit]]:
@@ -174,8 +186,7 @@ def _entries(
         try:
             point = reader.point(row)
             latency_s = positive("latency_s", mapping.latency_s.read(row))
-            memory_bytes = _measured("memory_bytes", mapping.memory_bytes, row)
-            energy_j = _measured("energy_j", mapping.energy_j, row)
+            quantities = {name: _measured(name, source, row) for name, source in mapping.measured.items()}
         except UsageError as error:
             refused["; ".join(error.mistakes) if isinstance(error, ConfigError) else str(error)] += 1
             continue
@@ -186,16 +197,17 @@ def _entries(
             started_at=measured_at,
             status="ok",
             samples=Samples(np.array([latency_s]), np.array([math.nan]), np.array([False])),
-            memory_bytes=None if memory_bytes is None else round(memory_bytes),
-            memory_reason=NOT_GIVEN if memory_bytes is None else "",
-            energy_j=energy_j,
-            energy_reason=NOT_GIVEN if energy_j is None else "",
+            quantities=quantities,
         )
         next_passes[point.key] += 1
         yield point, visit
 
 
-def _measured(name: str, source: Source | None, row: Cells) -> float | None:
-    """What else the table may know of a row; a gap is no mistake."""
+def _measured(name: str, source: Source | None, row: Cells) -> float | str:
+    """What else the table may know of a row, or the reason why not: a gap is no mistake."""
     found = source.read(row) if source else None
-    return None if found is None else positive(name, found)
+    if found is None:
+        return NOT_GIVEN
+    if mistake := FURTHER[name].mistake(found):
+        raise UsageError(f"{name}: {mistake}")
+    return FURTHER[name].rounded(found)

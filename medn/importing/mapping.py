@@ -16,12 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
 from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.config import Section, parse_yaml, read_text, validate
 from medn.core.dtypes import stated_dtypes
 from medn.core.errors import ConfigError, UsageError, unknown
+from medn.core.quantities import FURTHER
 from medn.core.values import Condition, Layer, Point, Scalar
 from medn.layer_generators.data_sheet_config import DataSheet
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -104,8 +105,6 @@ class ImportMapping(Section):
     kind: str
     device: Annotated[Source, BeforeValidator(_constant)] = Field(description="a device's name, or {column: ...}")
     latency_s: ColumnSource
-    memory_bytes: ColumnSource | None = None
-    energy_j: ColumnSource | None = None
     columns: dict[str, ColumnSource] = Field(description="parameters of the layer, and conditions")
     extra: dict[str, ColumnSource] = Field({}, description="columns of your own, kept with the conditions")
     layer: list[str] = Field([], description="columns of your own, or conditions, that tell one layer from another too")
@@ -120,16 +119,34 @@ class ImportMapping(Section):
         return bool(self.test) and all(is_wanted(row[name], wanted) for name, wanted in self.test.items())
 
     @property
+    def measured(self) -> dict[str, Source | None]:
+        """Where quantities beside the latency come from, each under its name."""
+        return {name: getattr(self, name, None) for name in imported_quantities()}
+
+    @property
     def read_columns(self) -> list[str]:
         """The columns of the table that are needed."""
         sources = [*self.columns.values(), *self.extra.values(), self.device, self.latency_s]
-        sources += [source for source in (self.memory_bytes, self.energy_j) if source is not None]
+        sources += [source for source in self.measured.values() if source is not None]
         return sorted({source.column for source in sources if source.column is not None} | {*self.where, *self.test})
+
+
+def imported_quantities() -> list[str]:
+    """The quantities that a table can bring: those that no samples tell."""
+    return [name for name, quantity in FURTHER.items() if not quantity.derive]
+
+
+def mapping_model() -> type[ImportMapping]:
+    """What a mapping may say, with a key for every quantity that is declared by now."""
+    keys: dict[str, Any] = {
+        name: (ColumnSource | None, Field(None, description=FURTHER[name].about)) for name in imported_quantities()
+    }
+    return create_model("ImportMapping", __base__=ImportMapping, **keys)
 
 
 def load_mapping(path: Path) -> ImportMapping:
     """Read a mapping from YAML, with all its mistakes at once."""
-    mapping = validate(ImportMapping, parse_yaml(read_text(path), str(path)), str(path))
+    mapping = validate(mapping_model(), parse_yaml(read_text(path), str(path)), str(path))
     if mapping.kind not in layer_kinds:
         raise ConfigError(str(path), [f"kind: {unknown('layer kind', mapping.kind, layer_kinds)}"])
     known = [*layer_kinds[mapping.kind].names, *CONDITIONS]

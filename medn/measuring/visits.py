@@ -31,10 +31,6 @@ ANSWERED = (
     "utilization_measured",
     "utilization_during",
     "reference_s",
-    "memory_bytes",
-    "memory_reason",
-    "energy_j",
-    "energy_reason",
     "output_error",
 )
 """What a visit takes over from the child's answers as it is."""
@@ -82,15 +78,18 @@ class Visitor:
         self.probe_reasons.update({name: reason for name, (_, reason) in readings.items() if reason})
         child = self._child_for(point)
         seen: dict[str, Any] = {}
+        quantities: dict[str, float | str] = {}
         try:
             seen |= child.ask(self._prepare_request(point, pass_number), self.options.timeout_s)
+            quantities |= seen["quantities"]
             seen["utilization_measured"] = self._hold(child, point.condition.utilization)
             before = self._load.reading()
             seen |= child.ask(self._measure_request(point), self.options.timeout_s)
+            quantities |= seen["quantities"]
             if not child.has_own_load:
                 seen["utilization_during"] = self._load.utilization_between(before, self._load.reading())
         except ChildFailed as failure:
-            seen = {"status": failure.status, "reason": failure.reason}
+            seen, quantities = {"status": failure.status, "reason": failure.reason}, {}
         if wrong := wrong_output(point.condition.dtype, seen.get("output_error")):
             seen |= {"status": "wrong", "reason": wrong}
         return Visit(
@@ -100,6 +99,7 @@ class Visitor:
             started_at=started_at,
             samples=_samples_from(seen),
             probes={name: number for name, (number, _) in readings.items()},
+            quantities=quantities,
             elapsed_s=time.perf_counter() - began,
             **{name: seen[name] for name in ANSWERED if name in seen},
         )

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.data_sheet import Sheets
-from medn.core.dataset import OUTCOME_COLUMNS, Row, dataset_row
+from medn.core.dataset import MEASURED_NOTE, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
-from medn.core.quantities import FURTHER
+from medn.core.quantities import FURTHER, measured_columns
 from medn.core.statistic import NoiseFloor, Target
 from medn.core.store import JOURNAL_NAME, StoreState
 from medn.core.table import Schema, Table, as_inputs
@@ -191,7 +191,8 @@ def _read_parquet(files: Sequence[Path]) -> Source:
             raise UsageError(f"{file} cannot be read as a table: {first_line(error)}") from None
         notes = table.schema.metadata or {}
         if b"medn.kind" in notes:  # such as the file of all samples has not
-            rows[notes[b"medn.kind"].decode()] = table.to_pylist()
+            strange = set(json.loads(notes.get(MEASURED_NOTE.encode(), b"[]"))) - set(measured_columns())
+            rows[notes[b"medn.kind"].decode()] = table.drop_columns(sorted(strange)).to_pylist()
             target = json.loads(notes[b"medn.target"])
             told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
     if not rows:
@@ -272,8 +273,8 @@ def _is_unstable(row: Row, above: float) -> bool:
 
 
 def _asked(rows: Sequence[Row]) -> list[str]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in names if name not in OUTCOME_COLUMNS]
+    names, measured = dict.fromkeys(name for row in rows for name in row), measured_columns()
+    return [name for name in names if name not in measured]
 
 
 def _without_gaps(rows: list[Row], left_out: Counter[str]) -> tuple[list[Row], tuple[str, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medn.core.dataset import OUTCOME_COLUMNS
+from medn.core.quantities import measured_columns
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.runs.folder import RunFolder
@@ -33,7 +33,7 @@ def measured_conditions(path: Path, source: Source) -> Conditions:
                 found.setdefault((device, kind), []).append(condition)
         return found
     for kind, rows in source.rows.items():
-        own = {"device", *OUTCOME_COLUMNS, *(each.name for each in source.layer_kind(kind).parameters)}
+        own = {"device", *measured_columns(), *(each.name for each in source.layer_kind(kind).parameters)}
         for row in rows:
             condition = {name: value for name, value in row.items() if name not in own}
             found.setdefault((row["device"], kind), []).append(condition)

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from medn.core.dataset import OUTCOME_COLUMNS, dataset_row, write_parquet, write_samples
+from medn.core.dataset import dataset_row, write_parquet, write_samples
 from medn.core.errors import NothingMeasured
+from medn.core.quantities import measured_columns
 from medn.core.statistic import Target
 from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, freeze
 
@@ -79,7 +80,7 @@ def test_parquet_has_a_file_per_kind_and_names_the_target(tmp_path: Path) -> Non
     assert [path.name for path in files] == ["linear.parquet", "softmax.parquet"]
     table = pyarrow.parquet.read_table(files[0])
     assert table["status"].to_pylist() == ["ok", "crashed"]
-    assert table.column_names[-len(OUTCOME_COLUMNS) :] == list(OUTCOME_COLUMNS)
+    assert table.column_names[-len(measured_columns()) :] == list(measured_columns())
     assert Target.from_definition(json.loads(table.schema.metadata[b"medn.target"])) == target
 
 

@@ -16,7 +16,7 @@ from medn.core.statistic import (
     noise_floors,
     ordered_quantile,
     split_half_difference,
-    tail_latencies_s,
+    tail_latency_s,
 )
 from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, freeze
 
@@ -100,9 +100,10 @@ def test_noise_floors_are_kept_apart_by_load() -> None:
 
 def test_tails_count_disturbed_samples() -> None:
     measurement = make_measurement([make_visit([1.0] * 80 + [50.0] * 20, [False] * 80 + [True] * 20)])
-    assert tail_latencies_s(measurement) == {"p90": 50.0, "p99": 50.0}
+    assert [tail_latency_s(measurement, share) for share in (0.9, 0.99)] == [50.0, 50.0]
 
 
 def test_few_samples_tell_no_tail() -> None:
-    assert tail_latencies_s(make_measurement([make_visit([1.0] * 9)])) == {}
-    assert tail_latencies_s(make_measurement([make_visit([1.0] * 99)])) == {"p90": 1.0}
+    assert tail_latency_s(make_measurement([make_visit([1.0] * 9)]), 0.9) is None
+    assert tail_latency_s(make_measurement([make_visit([1.0] * 99)]), 0.9) == 1.0
+    assert tail_latency_s(make_measurement([make_visit([1.0] * 99)]), 0.99) is None

@@ -28,8 +28,7 @@ def make_visit(point: Point, pass_number: int = 0, latency_s: float = 1e-3) -> V
         status="ok",
         samples=samples,
         utilization_measured=0.25,
-        memory_bytes=1024,
-        energy_reason="no counter",
+        quantities={"memory_bytes": 1024, "energy_j": "no counter"},
         probes={"load_average": 0.5, "temperature": None},
         elapsed_s=0.1,
     )
@@ -52,7 +51,8 @@ def test_a_visit_comes_back_as_it_was_recorded(store: Store) -> None:
     assert visit.samples.preempted.tolist() == [False, True, False]
     assert visit.samples.calls_per_sample == 4
     assert visit.probes == {"load_average": 0.5, "temperature": None}
-    assert (visit.utilization_measured, visit.memory_bytes, visit.energy_reason) == (0.25, 1024, "no counter")
+    assert visit.utilization_measured == 0.25
+    assert visit.quantities == {"memory_bytes": 1024, "energy_j": "no counter"}
 
 
 def test_condition_columns_of_the_user_come_back(store: Store) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medn.core.errors import ConfigError, NothingMeasured, UsageError
+from medn.core.store import JOURNAL_NAME
 from medn.core.values import Condition, Measurement, Point
 from medn.importing import mapping as import_mapping
 from medn.importing.import_table import ImportOutcome, chosen_rows, import_table
@@ -151,8 +154,8 @@ def test_memory_and_energy_come_along_and_gaps_are_told(folder: RunFolder, tmp_p
     chosen = mapping(tmp_path, kind="linear", where={}, columns=columns, latency_s="s", **more)
     assert import_table(table, chosen, folder).imported == 2
     by_size = {found.point.layer.values["out_features"]: found.visits[0] for found in measurements(folder)}
-    assert (by_size[32].memory_bytes, by_size[32].energy_j) == (2048, 0.25)
-    assert (by_size[64].memory_bytes, by_size[64].memory_reason) == (None, "not in the imported table")
+    assert by_size[32].quantities == {"memory_bytes": 2048, "energy_j": 0.25}
+    assert by_size[64].quantities["memory_bytes"] == "not in the imported table"
 
 
 def test_a_compressed_table_and_parquet_read_alike(table: Path, tmp_path: Path) -> None:
@@ -232,3 +235,16 @@ def test_what_is_no_table_is_one_sentence(name: str, tmp_path: Path) -> None:
 def test_a_missing_table_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no table at"):
         open_table(tmp_path / "nowhere.csv")
+
+
+def test_a_table_is_taken_in_once_only_where_an_earlier_version_did(
+    table: Path, folder: RunFolder, tmp_path: Path
+) -> None:
+    import_table(table, mapping(tmp_path), folder)
+    with closing(sqlite3.connect(folder.path / JOURNAL_NAME)) as journal, journal:
+        ((manifest,),) = journal.execute("SELECT manifest FROM environments")
+        written = json.loads(manifest)
+        written["mapping"] |= {"memory_bytes": None, "energy_j": None, "extra": {}, "test": {}}
+        journal.execute("UPDATE environments SET manifest = ?", [json.dumps(written)])
+    with pytest.raises(UsageError, match="already, under the same mapping"):
+        import_table(table, mapping(tmp_path), folder, mix_environments=True)

@@ -74,4 +74,5 @@ def _visit(
         return Visit(**common, status="failed", reason="no such kernel")  # type: ignore[arg-type]
     samples = Samples(times, times, np.zeros(len(times), dtype=bool))
     probes = {"load_average": 0.1 * pass_number + 0.001 * int(point.key[:2], 16), "temperature": None}
-    return Visit(**common, status="ok", samples=samples, memory_bytes=memory_bytes, probes=probes)  # type: ignore[arg-type]
+    quantities = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
+    return Visit(**common, status="ok", samples=samples, quantities=quantities, probes=probes)  # type: ignore[arg-type]
