@@ -144,14 +144,6 @@ def _parquet_state(files: Sequence[Path]) -> StoreState:
     return StoreState(sum(rows), content_key([[file.name, file.stat().st_size] for file in files]))
 
 
-def imported_kinds(path: Path) -> ImportedKinds:
-    """What imported tables say of the kinds of a run, or of its Parquet files."""
-    if (path / JOURNAL_NAME).is_file():
-        with RunFolder(path).store(must_exist=True) as store:
-            return ImportedKinds.of(store.environments())
-    return read_source(path).imported
-
-
 def _read_run(folder: RunFolder) -> Source:
     with folder.store(must_exist=True) as store:
         measurements, target = read_measured(store)
