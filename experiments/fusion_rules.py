@@ -28,7 +28,7 @@ from medn.devices.backend import NodeGroups, Unsupported
 from medn.devices.backend import backends as device_backends
 from medn.devices.onnx_export import export_onnx
 from medn.fusion.chain_counts import added, agreement, count_chains, count_folded
-from medn.fusion.decomposition import put_together
+from medn.fusion.decomposition import recompose
 from medn.fusion.rules import ChainCount, FusionRules, usual, write_rules
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.kinds.activation import FUNCTIONS
@@ -71,7 +71,7 @@ def read_module(name: str, module: Any, inputs: tuple[Any, ...], backends: tuple
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         file.write_bytes(content)
-        exported = put_together(capture(file))
+        exported = recompose(capture(file))
     groups = dict(read_groups(name, content, backends))
     return Read(name, capture(module, inputs), exported, groups)
 

@@ -43,7 +43,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Limits:
+class TrainingLimits:
     """How long one network may learn one kind. The epochs end first, or numbers would depend on the machine."""
 
     epochs: int
@@ -106,7 +106,7 @@ def tasks_with_data(kinds: Kinds) -> tuple[str, ...]:
     )
 
 
-def errors(kinds: Kinds, variant: Variant, seed: int, limits: Limits) -> dict[str, float]:
+def errors(kinds: Kinds, variant: Variant, seed: int, limits: TrainingLimits) -> dict[str, float]:
     """Test MAPE of one variant per kind."""
     family = regressors[variant.family]
     parts = {kind: split_by_group(table.groups, seed) for kind, table in kinds.items()}
@@ -117,7 +117,9 @@ def errors(kinds: Kinds, variant: Variant, seed: int, limits: Limits) -> dict[st
     return {kind: score(fitted[kind].predict(one.inputs), one.target).mape for kind, one in tested.items()}
 
 
-def ablation(name: str, kinds: Kinds, seeds: int, limits: Limits, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def ablation(
+    name: str, kinds: Kinds, seeds: int, limits: TrainingLimits, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
     """One row per variant: the mean over kinds of the test MAPE, and its mean and spread over the seeds."""
     rows: list[dict[str, Any]] = []
     for variant in variants(tasks_with_data(kinds), is_shared=len(kinds) > 1):
@@ -159,7 +161,7 @@ def main() -> int:
     rows = [
         row
         for name, kinds in sources.items()
-        for row in ablation(name, kinds, options.seeds, Limits(options.epochs, options.seconds), say)
+        for row in ablation(name, kinds, options.seeds, TrainingLimits(options.epochs, options.seconds), say)
     ]
     about = {
         "seeds": options.seeds,

@@ -49,7 +49,7 @@ class Fused:
             function = FUNCTIONS[values.activation]
             activation = getattr(torch.nn, function.module)(**function.options)
 
-        class Group(torch.nn.Module):
+        class FusedModule(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
                 self.head, self.activation = head, activation
@@ -61,7 +61,7 @@ class Fused:
                 ended: torch.Tensor = self.activation(result)
                 return ended
 
-        return Group()
+        return FusedModule()
 
     def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
         residual = (TensorSpec(self.output_shape(values, batch_size)),) if values.residual else ()

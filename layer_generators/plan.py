@@ -30,7 +30,7 @@ Pair = tuple[Layer, Condition]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The points of a sweep, and why candidates were turned away while they were drawn."""
 
     points: list[Point]
@@ -57,7 +57,7 @@ class Plan:
         }
 
 
-def plan_points(config: SweepConfig) -> Plan:
+def plan_points(config: SweepConfig) -> SweepPlan:
     """Every point of a sweep, by its seed alone: every device measures the same layers under the same conditions.
 
     A larger budget keeps the points of a smaller one: each kind draws from a generator of its own, and each layer
@@ -73,7 +73,7 @@ def plan_points(config: SweepConfig) -> Plan:
         shares = {kind: chosen.share for kind, chosen in config.layers.items()}
         taken = _take(streams, shares, (config.budget.points or DEFAULT_POINTS) // len(devices))
     pairs = itertools.chain.from_iterable(taken.values())
-    return Plan(
+    return SweepPlan(
         [Point(layer, condition, device) for layer, condition in pairs for device in devices],
         {kind: drawing.rejected for kind, drawing in drawings.items()},
     )

@@ -70,14 +70,14 @@ class DeviceChoice(Section):
         return self
 
 
-class Budget(Section):
+class SweepBudget(Section):
     """How much a sweep measures; without points, all of a grid or a default number."""
 
     points: int | None = Field(default=None, ge=1, description="points over all devices")
     time_s: Duration | None = Field(default=None, alias="time", description="how long measuring may take")
 
 
-class Limits(Section):
+class SweepLimits(Section):
     """Per call, the batch included; layers beyond are not drawn."""
 
     flops: float | None = Field(default=None, gt=0)
@@ -160,11 +160,11 @@ class SweepConfig(Section):
         ]
     ] = Field(min_length=1)
     sampler: str = "random"
-    budget: Budget = Field(default_factory=Budget)
+    budget: SweepBudget = Field(default_factory=SweepBudget)
     layers: dict[str, LayerChoice]
     dtypes: dict[str, float] = Field(default={}, description="further data types, with the bytes of one element")
     conditions: Conditions = Field(default_factory=Conditions)
-    limits: Limits = Field(default_factory=Limits)
+    limits: SweepLimits = Field(default_factory=SweepLimits)
     measure: Measure = Field(default_factory=Measure)
     columns: dict[str, Domain] = Field(default={}, description="your own conditions: a value each, or a domain")
     probes: list[
@@ -212,7 +212,7 @@ class SweepConfig(Section):
 
     @field_validator("budget")
     @classmethod
-    def _enough_for_the_devices(cls, budget: Budget, info: ValidationInfo) -> Budget:
+    def _enough_for_the_devices(cls, budget: SweepBudget, info: ValidationInfo) -> SweepBudget:
         devices = len(info.data.get("devices", ()))
         if budget.points is not None and budget.points < devices:
             raise_mistakes([(("points",), f"must be at least 1 per device, {devices} (got {budget.points})")])

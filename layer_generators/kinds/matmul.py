@@ -47,11 +47,11 @@ class MatMul(LayerKind):
     def build(self, values: Values) -> torch.nn.Module:
         import torch
 
-        class Product(torch.nn.Module):
+        class BatchedProduct(torch.nn.Module):
             def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
                 return torch.bmm(left, right)
 
-        return Product()
+        return BatchedProduct()
 
     def inputs(self, values: Values, batch_size: int) -> tuple[TensorSpec, ...]:
         pairs = batch_size * values.matrices

@@ -17,7 +17,7 @@ from medn.core.units import format_duration, format_latency, percent
 if TYPE_CHECKING:
     from medn.choosing.select_run import SelectOutcome
     from medn.deployed.candidate import Candidate
-    from medn.quickstart.quickstart import Check
+    from medn.quickstart.quickstart import FreshLayerCheck
 
 TimeOption = Annotated[
     float, typer.Option("--time", metavar="TIME", parser=seconds_option, help="How long it may take: 120, 2m, 10m.")
@@ -107,7 +107,7 @@ def _row(candidate: Candidate) -> Row:
     }
 
 
-def _compared(check: Check) -> str:
+def _compared(check: FreshLayerCheck) -> str:
     prediction, values = check.prediction, check.point.layer.values
     return (
         f"A fresh layer: conv2d {values['in_channels']} -> {values['out_channels']}, 3x3 at {values['in_h']}x"
@@ -127,7 +127,9 @@ def _next(run: Path, bundle: Path) -> str:
   medn quickstart --time 10m"""
 
 
-def _as_json(outcome: SelectOutcome, check: Check, bundle: Path, report: Path, elapsed_s: float) -> dict[str, Any]:
+def _as_json(
+    outcome: SelectOutcome, check: FreshLayerCheck, bundle: Path, report: Path, elapsed_s: float
+) -> dict[str, Any]:
     return {
         "bundle": str(bundle),
         "report": str(report),

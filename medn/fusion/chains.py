@@ -1,4 +1,4 @@
-"""Chains: layers of which each alone reads the one before it, written in the words of their kinds."""
+"""Chains: layers each of which is the only reader of the one before it, written by their kinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIGHT_KINDS = ("activation", "elementwise", "batch_norm2d")
 
 
 def signature(layer: CapturedLayer) -> str:
-    """What rules tell layers apart by: the kind, with the function or the operation where that matters."""
+    """What rules distinguish layers by: the kind, with the function or the operation where that matters."""
     if layer.layer is None:
         return layer.operator
     values = layer.layer.values
@@ -30,8 +30,8 @@ def signature(layer: CapturedLayer) -> str:
 
 
 def sole_readers(model: CapturedModel) -> tuple[int | None, ...]:
-    """Of each layer, the only layer that reads it, as often as it runs; None where there is none such, or where it
-    leaves the model."""
+    """Of each layer, the only layer that reads it, as often as it runs; None where there is none, or where it is an
+    output of the model."""
     readers: list[list[int]] = [[] for _ in model.layers]
     for edge in model.edges:
         if edge.source >= 0:
@@ -39,13 +39,13 @@ def sole_readers(model: CapturedModel) -> tuple[int | None, ...]:
     leaving = {producer for port in model.outputs for producer in port.producers}
     repeats = [layer.repeats for layer in model.layers]
     return tuple(
-        each[0] if len(each) == 1 and index not in leaving and repeats[each[0]] == repeats[index] else None
-        for index, each in enumerate(readers)
+        targets[0] if len(targets) == 1 and index not in leaving and repeats[targets[0]] == repeats[index] else None
+        for index, targets in enumerate(readers)
     )
 
 
 def outside_sources(model: CapturedModel, members: Sequence[int]) -> dict[int, int]:
-    """What a group reads of others: their indices, and how many bytes of each."""
+    """The layers that a group reads from: their indices, and how many bytes of each."""
     sources: dict[int, int] = {}
     for member in members:
         layer = model.layers[member]

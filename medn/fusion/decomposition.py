@@ -1,4 +1,4 @@
-"""What an exporter spells out as several operators, put together again: activation functions and biases."""
+"""Activation functions and biases that an exporter decomposed into several operators, as one layer again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from medn.capture.captured_model import CapturedModel
 from medn.core.values import Layer
 from medn.fusion.chains import Chain, outside_sources, signature, sole_readers
-from medn.fusion.merge import Group, merge
+from medn.fusion.merge import FusedGroup, merge
 from medn.layer_generators.kind import layer_kinds
 
 FUNCTIONS: dict[Chain, str] = {
@@ -31,36 +31,38 @@ FUNCTIONS: dict[Chain, str] = {
         "elementwise mul scalar constant",
     ): "gelu_tanh",
 }
-"""How ONNX files write these functions. All of their operators work on the one tensor that the first one reads."""
+"""How ONNX files decompose these functions. All operators work on the one tensor that the first one reads."""
 LINEAR_WITH_BIAS = ("linear rows", "elementwise add per_column constant")
-SPELLINGS = (*FUNCTIONS, LINEAR_WITH_BIAS)
+DECOMPOSITIONS = (*FUNCTIONS, LINEAR_WITH_BIAS)
 
 
-def put_together(model: CapturedModel) -> CapturedModel:
-    """The model with what was spelled out as one layer each, named as the last of its operators."""
-    spelled = list(_spelled(model))
-    taken = {member for group in spelled for member in group.members}
+def recompose(model: CapturedModel) -> CapturedModel:
+    """The model with one layer for each decomposed function, named as the last of its operators."""
+    groups = list(_decomposed(model))
+    taken = {member for group in groups for member in group.members}
     rest = [
-        Group((index,), layer.name, layer.operator, layer.layer, layer.batch_size)
+        FusedGroup((index,), layer.name, layer.operator, layer.layer, layer.batch_size)
         for index, layer in enumerate(model.layers)
         if index not in taken
     ]
-    return merge(model, [*spelled, *rest]) if spelled else model
+    return merge(model, [*groups, *rest]) if groups else model
 
 
-def _spelled(model: CapturedModel) -> Iterator[Group]:
+def _decomposed(model: CapturedModel) -> Iterator[FusedGroup]:
     readers = sole_readers(model)
     signatures = [signature(layer) for layer in model.layers]
     for head in range(len(model.layers)):
-        for spelling in SPELLINGS:
-            members = _follow(head, len(spelling), readers)
-            if tuple(signatures[member] for member in members) != spelling:
+        for decomposition in DECOMPOSITIONS:
+            members = _follow(head, len(decomposition), readers)
+            if tuple(signatures[member] for member in members) != decomposition:
                 continue
-            layer = _written_whole(model, members, spelling)
-            # What reads a second tensor is another formula of the same words.
+            layer = _recomposed_layer(model, members, decomposition)
+            # A chain that reads a second tensor is another formula of the same operators.
             if layer is not None and len(outside_sources(model, members)) == 1:
                 first, last = model.layers[head], model.layers[members[-1]]
-                yield Group(members, last.name, FUNCTIONS.get(spelling, first.operator), layer, first.batch_size)
+                yield FusedGroup(
+                    members, last.name, FUNCTIONS.get(decomposition, first.operator), layer, first.batch_size
+                )
 
 
 def _follow(head: int, count: int, readers: tuple[int | None, ...]) -> tuple[int, ...]:
@@ -71,14 +73,14 @@ def _follow(head: int, count: int, readers: tuple[int | None, ...]) -> tuple[int
     return tuple(members)
 
 
-def _written_whole(model: CapturedModel, members: tuple[int, ...], spelling: Chain) -> Layer | None:
-    """The one layer that the operators spell; None where their sizes say that it is another."""
+def _recomposed_layer(model: CapturedModel, members: tuple[int, ...], decomposition: Chain) -> Layer | None:
+    """The layer that was decomposed; None where the sizes do not match."""
     first, last = (model.layers[member].layer for member in (members[0], members[-1]))
     assert first is not None
     assert last is not None
-    if spelling in FUNCTIONS:
+    if decomposition in FUNCTIONS:
         elements = int(last.values["rows"]) * int(last.values["columns"])
-        return layer_kinds["activation"].layer(function=FUNCTIONS[spelling], elements=elements)
+        return layer_kinds["activation"].layer(function=FUNCTIONS[decomposition], elements=elements)
     if first.values["bias"] or first.values["out_features"] != last.values["columns"]:
         return None
     return layer_kinds["linear"].layer(**{**first.values, "bias": True})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.values import Layer, Scalar
 from medn.fusion.chains import LIGHT_KINDS, Chain, signature, sole_readers
-from medn.fusion.decomposition import put_together
-from medn.fusion.merge import Group, merge
+from medn.fusion.decomposition import recompose
+from medn.fusion.merge import FusedGroup, merge
 from medn.fusion.rules import FusionRules
 from medn.layer_generators.fused import FUSED_KINDS
 from medn.layer_generators.kind import layer_kinds
@@ -21,7 +21,7 @@ def fuse(model: CapturedModel, rules: FusionRules) -> CapturedModel:
 
     Every convolution and every linear layer becomes its fused kind, alone or not.
     """
-    model = put_together(model)
+    model = recompose(model)
     return merge(model, [_group(model, members) for members in fused_members(model, rules)])
 
 
@@ -63,15 +63,15 @@ class _Growing:
 
 
 def _heavy(signatures: Chain) -> list[int]:
-    return [place for place, each in enumerate(signatures) if _kind(each) not in LIGHT_KINDS]
+    return [index for index, member in enumerate(signatures) if _kind(member) not in LIGHT_KINDS]
 
 
-def _kind(each: str) -> str:
-    return each.partition(" ")[0]
+def _kind(member: str) -> str:
+    return member.partition(" ")[0]
 
 
 def _can_express(signatures: Chain) -> bool:
-    """Whether one layer can stand for a chain: at most one of it works on more than single elements."""
+    """Whether one layer can represent a chain: at most one member is not element-wise."""
     heavy = _heavy(signatures)
     if len(heavy) > 1:
         return False
@@ -83,8 +83,8 @@ def _can_express(signatures: Chain) -> bool:
 def _ending(absorbed: Chain) -> Ending | None:
     """The parameters of a fused kind that say what its product absorbs; None where it has none for that."""
     ending: Ending = {}
-    for each in absorbed:
-        match each.split():
+    for member in absorbed:
+        match member.split():
             case ["activation", function] if "activation" not in ending:
                 ending["activation"] = function
             case ["elementwise", "add", "none"] if "residual" not in ending:
@@ -98,26 +98,32 @@ def _ending(absorbed: Chain) -> Ending | None:
     return ending
 
 
-def _group(model: CapturedModel, members: tuple[int, ...]) -> Group:
+def _group(model: CapturedModel, members: tuple[int, ...]) -> FusedGroup:
     layers = [model.layers[member] for member in members]
     signatures = tuple(map(signature, layers))
     heavy = _heavy(signatures)
-    # Without a heavy member they all work on as many elements, and the one that does most with each stands for all.
-    place = heavy[0] if heavy else max(range(len(layers)), key=lambda each: layers[each].flops)
-    standing = layers[place]
-    operator = "+".join(map(_word, layers)) if len(layers) > 1 else standing.operator
-    return Group(members, standing.name, operator, _layer(standing, signatures[place + 1 :]), standing.batch_size)
+    # Without a heavy member all are element-wise, and the one with the most FLOPs represents them.
+    index = heavy[0] if heavy else max(range(len(layers)), key=lambda position: layers[position].flops)
+    representative = layers[index]
+    operator = "+".join(map(_short_name, layers)) if len(layers) > 1 else representative.operator
+    return FusedGroup(
+        members,
+        representative.name,
+        operator,
+        _layer(representative, signatures[index + 1 :]),
+        representative.batch_size,
+    )
 
 
-def _layer(standing: CapturedLayer, absorbed: Chain) -> Layer | None:
-    layer = standing.layer
+def _layer(representative: CapturedLayer, absorbed: Chain) -> Layer | None:
+    layer = representative.layer
     if layer is None or layer.kind not in FUSED_KINDS:
         return layer
     return layer_kinds[FUSED_KINDS[layer.kind]].layer(**{**layer.values, **(_ending(absorbed) or {})})
 
 
-def _word(layer: CapturedLayer) -> str:
-    """How a member is called in the operator of its group."""
+def _short_name(layer: CapturedLayer) -> str:
+    """The name of a member in the operator of its group."""
     match signature(layer).split():
         case ["activation" | "elementwise", word, *_]:
             return word

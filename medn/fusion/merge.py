@@ -1,4 +1,4 @@
-"""Several layers of a captured model become one."""
+"""Merges several layers of a captured model into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from medn.fusion.chains import outside_sources
 
 
 @dataclass(frozen=True)
-class Group:
+class FusedGroup:
     """Layers that run as one. Only the last of them is read by others."""
 
     members: tuple[int, ...]
@@ -23,27 +23,27 @@ class Group:
     """That of `layer`."""
 
 
-def merge(model: CapturedModel, groups: Iterable[Group]) -> CapturedModel:
-    """The model with one layer per group, in the place of its last member. Every layer is in one group."""
+def merge(model: CapturedModel, groups: Iterable[FusedGroup]) -> CapturedModel:
+    """The model with one layer per group, at the position of its last member. Every layer is in one group."""
     ordered = sorted(groups, key=lambda group: group.members[-1])
-    place = {member: index for index, group in enumerate(ordered) for member in group.members}
+    index_of = {member: index for index, group in enumerate(ordered) for member in group.members}
     return replace(
         model,
-        layers=tuple(_merged(model, group, place) for group in ordered),
+        layers=tuple(_merged(model, group, index_of) for group in ordered),
         outputs=tuple(
-            replace(port, producers=tuple(dict.fromkeys(place[producer] for producer in port.producers)))
+            replace(port, producers=tuple(dict.fromkeys(index_of[producer] for producer in port.producers)))
             for port in model.outputs
         ),
     )
 
 
-def _merged(model: CapturedModel, group: Group, place: Mapping[int, int]) -> CapturedLayer:
+def _merged(model: CapturedModel, group: FusedGroup, index_of: Mapping[int, int]) -> CapturedLayer:
     members = [model.layers[member] for member in group.members]
     sources: dict[int, int] = {}
     for source, size_bytes in outside_sources(model, group.members).items():
-        target = place.get(source, source)  # model inputs keep their places
-        made = model.inputs[-1 - source].size_bytes if source < 0 else model.layers[source].output_bytes
-        sources[target] = min(made, sources.get(target, 0) + size_bytes)
+        target = index_of.get(source, source)  # model inputs keep their places
+        produced_bytes = model.inputs[-1 - source].size_bytes if source < 0 else model.layers[source].output_bytes
+        sources[target] = min(produced_bytes, sources.get(target, 0) + size_bytes)
     output_bytes = members[-1].output_bytes
     return CapturedLayer(
         name=group.name,
@@ -61,8 +61,8 @@ def _merged(model: CapturedModel, group: Group, place: Mapping[int, int]) -> Cap
     )
 
 
-def _kept_bytes(group: Group, members: list[CapturedLayer]) -> int:
-    """What members hand to one another does not leave the group: it is neither written nor read."""
+def _kept_bytes(group: FusedGroup, members: list[CapturedLayer]) -> int:
+    """Tensors between members stay in the group: they are neither written nor read."""
     return 2 * sum(
         size_bytes
         for member in members

@@ -66,7 +66,7 @@ class Waves(nn.Module):
         return "waves", {"frequencies": as_array(self.frequencies)}
 
 
-class Entry(nn.Module):
+class EntryLayer(nn.Module):
     """From a kind's columns to the representation; what all kinds have in common has weights of its own."""
 
     factor: Tensor
@@ -169,7 +169,7 @@ class Network(nn.Module):
 def _entry(design: Design, shape: KindShape, shared: nn.Linear | None) -> nn.Sequential:
     waves = [Waves(shape.numeric, design.frequencies, design.frequency_spread)] if design.frequencies else []
     width = shape.encoded_width + 2 * design.frequencies * shape.numeric
-    return nn.Sequential(*waves, Entry(nn.Linear(width, design.width), shape.common, shared))
+    return nn.Sequential(*waves, EntryLayer(nn.Linear(width, design.width), shape.common, shared))
 
 
 def _block(design: Design) -> nn.Module:

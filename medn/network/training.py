@@ -60,7 +60,7 @@ class Best:
 
 
 @dataclass
-class Progress:
+class TrainerState:
     """Where a training stands."""
 
     round: int = 0
@@ -120,7 +120,7 @@ class _Training:
         steps = sum(math.ceil(len(one.encoded) / self.batch_rows) for one in examples.values())
         self.passes = math.ceil(ROUND_STEPS / steps)
         self.round_steps = steps * self.passes
-        self.progress = Progress(rounds=max(math.ceil(schedule.passes(rows) / self.passes), 1))
+        self.progress = TrainerState(rounds=max(math.ceil(schedule.passes(rows) / self.passes), 1))
         self.parameters: list[Tensor] = list(network.parameters())
         self.average = [parameter.detach().clone() for parameter in self.parameters]
         self.best = {kind: Best() for kind in examples}

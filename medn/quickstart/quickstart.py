@@ -36,7 +36,7 @@ def quick_config() -> SweepConfig:
 
 
 @dataclass(frozen=True)
-class Check:
+class FreshLayerCheck:
     """A layer that was not in the sweep: what the bundle says of it, and what it takes."""
 
     point: Point
@@ -53,7 +53,7 @@ class Check:
         return self.prediction.low_s <= self.measured_s <= self.prediction.high_s
 
 
-def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predictor) -> Check:
+def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predictor) -> FreshLayerCheck:
     """Predict a convolution, then measure it."""
     with folder.store(must_exist=True) as store:
         measurements, chosen = read_measured(store)
@@ -65,7 +65,7 @@ def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predict
     measurement = Measurement(point, visits)
     if not measurement.good_visits:
         raise NothingMeasured(f"{point} could not be measured: {measurement.reason}")
-    return Check(point, prediction, chosen.target.latency_s(measurement))
+    return FreshLayerCheck(point, prediction, chosen.target.latency_s(measurement))
 
 
 def _convolutions(device: str) -> Iterator[Point]:

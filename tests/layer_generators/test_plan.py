@@ -14,17 +14,17 @@ from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.errors import UsageError
 from medn.core.values import Point
 from medn.layer_generators.kind import layer_kinds
-from medn.layer_generators.plan import Plan, pass_order, plan_points
+from medn.layer_generators.plan import SweepPlan, pass_order, plan_points
 from medn.layer_generators.sweep import load_sweep, parse_sweep
 
 CONFIGS = sorted((Path(__file__).parents[2] / "experiments" / "configs").glob("*.yaml"))
 
 
-def plan(more: str, layers: str = "{linear: }", devices: str = "[torch]") -> Plan:
+def plan(more: str, layers: str = "{linear: }", devices: str = "[torch]") -> SweepPlan:
     return plan_points(parse_sweep(f"name: small\nseed: 1\ndevices: {devices}\nlayers: {layers}\n{more}"))
 
 
-def kinds_of(plan: Plan) -> dict[str, int]:
+def kinds_of(plan: SweepPlan) -> dict[str, int]:
     return dict(Counter(point.layer.kind for point in plan.points))
 
 
