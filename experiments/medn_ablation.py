@@ -61,8 +61,8 @@ def variants(tasks: tuple[str, ...], is_shared: bool) -> list[Variant]:
     found += [Variant("mlp (default)", "mlp", {}), Variant("mlp trained like medn", "mlp", LIKE_MEDN)]
     if is_shared:
         found += [
-            Variant("medn-shared", "medn-shared", {}),
-            Variant("medn-shared, latency alone", "medn-shared", {"tasks": ()}),
+            Variant("medn_shared", "medn_shared", {}),
+            Variant("medn_shared, latency alone", "medn_shared", {"tasks": ()}),
         ]
     return found
 

@@ -19,6 +19,7 @@ from medn.core.config import Mistake, Section, parse_yaml, raise_mistakes, read_
 from medn.core.domains import Domain
 from medn.core.dtypes import ELEMENT_BYTES, stated_dtypes
 from medn.core.errors import did_you_mean, unknown
+from medn.core.registry import spelled
 from medn.layer_generators.conditions_config import (
     Conditions,
     conditions_schema,
@@ -63,6 +64,16 @@ class DeviceChoice(Section):
     name: str = Field(min_length=1)
     backend: str = Field(min_length=1)
     sheet: DataSheet = Field(default_factory=DataSheet)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled(cls, written: Any, info: ValidationInfo) -> Any:
+        """The backend as it is registered; a device with no name of its own has the backend's."""
+        backend = written.get("backend") if isinstance(written, Mapping) else None
+        if not isinstance(backend, str):
+            return written
+        meant = spelled(backend, (info.context or {}).get("devices") or ())
+        return {name: meant if name != "sheet" and value == backend else value for name, value in written.items()}
 
     @model_validator(mode="after")
     def _known(self, info: ValidationInfo) -> Self:
@@ -118,6 +129,11 @@ class ProbeChoice(Section):
     name: str = Field(min_length=1)
     file: str | None = None
     scale: float = 1.0
+
+    @field_validator("name")
+    @classmethod
+    def _spelled(cls, name: str, info: ValidationInfo) -> str:
+        return spelled(name, (info.context or {}).get("probes") or ())
 
     @model_validator(mode="after")
     def _known(self, info: ValidationInfo) -> Self:
@@ -207,8 +223,8 @@ class SweepConfig(Section):
     @field_validator("sampler")
     @classmethod
     def _known_sampler(cls, name: str) -> str:
-        _check_known("sampler", name, list(samplers))
-        return name
+        _check_known("sampler", samplers.spelled(name), list(samplers))
+        return samplers.spelled(name)
 
     @field_validator("budget")
     @classmethod
@@ -225,8 +241,11 @@ class SweepConfig(Section):
             raise ValueError(f"must name at least one layer kind, as in 'linear: {{}}' (got {written!r})")
         chosen: dict[str, LayerChoice] = {}
         wrong: list[Mistake] = []
-        for name, domains in written.items():
-            if name not in layer_kinds:
+        for spelling, domains in written.items():
+            name = layer_kinds.spelled(spelling) if isinstance(spelling, str) else spelling
+            if name in chosen:
+                wrong.append(((name,), f"stands twice, as {name!r} and as {spelling!r}; give one of the two"))
+            elif name not in layer_kinds:
                 wrong.append(((str(name),), unknown("layer kind", name, layer_kinds)))
             elif not isinstance(domains, Mapping | None):
                 wrong.append(((name,), f"must be a mapping of parameters to values (got {domains!r})"))

@@ -43,7 +43,7 @@ class Form(ABC):
     """Something that predicts. One subclass in one file per sort of computation, with `@forms.register` above it."""
 
     name: ClassVar[str]
-    description: ClassVar[str]
+    description: ClassVar[str] = ""
 
     @abstractmethod
     def log_value(self, inputs: Array) -> Array:

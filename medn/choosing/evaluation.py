@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medn.choosing.trained_tables import TrainedTables, learned_from
-from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.errors import NothingMeasured, StoreError
+from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import StoreState
 from medn.core.table import Array
@@ -82,9 +83,7 @@ def evaluate_places(folder: Path, *, kinds: Sequence[str] = (), split: Split | N
         read_source(folder)  # says what is wrong with the run before what is missing in it
         raise NothingMeasured(f"{folder} has no candidates yet. Make them with: medn train {folder}")
     known = sorted({candidate.kind for candidate in candidates})
-    for kind in kinds:
-        if kind not in known:
-            raise UsageError(unknown("trained layer kind", kind, known))
+    kinds = [known_name("trained layer kind", kind, known) for kind in kinds]
     wanted = [each for each in candidates if each.kind in (kinds or known)]
     tables = TrainedTables(folder, split)
     found, lost = [], []

@@ -14,6 +14,7 @@ from medn.choosing.costs import Costs
 from medn.choosing.evaluation import Evaluated
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.registry import known_name
 from medn.core.values import plain
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.packing import Json
@@ -105,6 +106,10 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return written.getvalue()
 
 
+def _on_it(what: str, names: Sequence[str], known: set[str]) -> list[str]:
+    return [known_name(f"{what} on this leaderboard", name, known) for name in names]
+
+
 def arranged(
     rows: Sequence[Json],
     sort: str = "mape",
@@ -116,11 +121,8 @@ def arranged(
     """The rows asked for, each kind by itself, the best first by a column and last what has no value there."""
     if sort not in COLUMNS:
         raise UsageError(unknown("column", sort, COLUMNS))
-    for what, column, names in (("layer kind", "kind", kinds), ("candidate", "candidate", candidates)):
-        known = {row[column] for row in rows}
-        for name in names:
-            if name not in known:
-                raise UsageError(unknown(f"{what} on this leaderboard", name, known))
+    kinds = _on_it("layer kind", kinds, {row["kind"] for row in rows})
+    candidates = _on_it("candidate", candidates, {row["candidate"] for row in rows})
     wanted = [
         row
         for row in rows

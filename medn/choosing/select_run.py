@@ -14,8 +14,9 @@ from medn.choosing.evaluation import STALE, Evaluated, Evaluation, Lost, evaluat
 from medn.choosing.leaderboard import Leaderboard, candidate_rows, failed_rows, front_row, scheme_row
 from medn.choosing.trained_tables import learned_from
 from medn.core.atomic import atomic_path
-from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.errors import StoreError
 from medn.core.metrics import relative_errors
+from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.values import plain
 from medn.deployed.candidate import Candidate, deployed_of
@@ -65,7 +66,7 @@ def select_run(
     began = clock()
     root = candidates_root(folder, split or Split())
     evaluation = evaluate_places(folder, split=split)
-    _check_kinds(kinds, evaluation)
+    kinds = _known_kinds(kinds, evaluation)
     with RunFolder(root.parent).locked():
         before = _chosen_before(root.parent / CHOSEN_FOLDER, kinds)
         places = [each for each in evaluation.found if not kinds or each.kind in kinds or _is_current(each, before)]
@@ -88,14 +89,13 @@ def select_run(
     return SelectOutcome(chosen, board, clock() - began, lost, kept, evaluation.grown)
 
 
-def _check_kinds(kinds: Sequence[str], evaluation: Evaluation) -> None:
+def _known_kinds(written: Sequence[str], evaluation: Evaluation) -> list[str]:
     """Kinds that were asked for must be there, and have something to choose from: nothing is changed otherwise."""
     known = {each.kind for each in evaluation.found} | {each.kind for each in evaluation.lost}
-    for kind in kinds:
-        if kind not in known:
-            raise UsageError(unknown("trained layer kind", kind, known))
+    kinds = [known_name("trained layer kind", kind, known) for kind in written]
     if lost := [each.words for each in evaluation.lost if each.kind in kinds]:
         raise StoreError(f"nothing can be chosen for {'; for '.join(lost)}")
+    return kinds
 
 
 def _chosen_before(folder: Path, kinds: Sequence[str]) -> dict[str, Candidate]:
@@ -140,10 +140,8 @@ def _with_kept(evaluated: Evaluated, kept: Candidate | None) -> Evaluated:
 
 def _shares(places: Sequence[Evaluated], budget: Budget) -> Shares:
     known = {each.kind for each in places}
-    for kind in budget.weights:
-        if kind not in known:
-            raise UsageError(f"weights: {unknown('trained layer kind', kind, known)}")
-    return shares({each.place: budget.weights.get(each.kind, 1.0) for each in places})
+    weights = {known_name("trained layer kind", kind, known): weight for kind, weight in budget.weights.items()}
+    return shares({each.place: weights.get(each.kind, 1.0) for each in places})
 
 
 def _costs(

@@ -9,7 +9,7 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.predict import BundleArgument
 from medn.cli.train import say_warnings
-from medn.core.errors import UsageError, unknown
+from medn.core.registry import known_name
 from medn.core.text import shortened
 from medn.core.units import percent
 
@@ -38,8 +38,7 @@ def inspect(
 
     content = read_bundle(bundle)
     kinds = sorted({entry.kind for entry in content.entries})
-    if kind and kind not in kinds:
-        raise UsageError(unknown("predicted layer kind", kind, kinds))
+    kind = kind and known_name("predicted layer kind", kind, kinds)
     chosen = [entry for entry in content.entries if kind in ("", entry.kind)]
     if as_json:
         write_json(_described(content, chosen))

@@ -11,6 +11,7 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_record, write_rows
 from medn.core.errors import UsageError, unknown
+from medn.core.registry import known_name
 
 if TYPE_CHECKING:
     from medn.core.domains import Domain
@@ -22,11 +23,11 @@ TYPE_NAMES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
 def list_entries(
-    what: Annotated[str, typer.Argument(help="kinds, devices, samplers, probes, regressors or configs.")] = "",
+    what: Annotated[str, typer.Argument(help="One of the listings, as `medn list` names them.")] = "",
     name: Annotated[str, typer.Argument(help="One entry, to see it in full.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List kinds, devices, samplers, probes, regressors or configs.
+    """List layer kinds, devices, samplers, probes, regressors, deployed forms, plug-ins or configs.
 
     Name an entry to see it in full: all parameters of a layer kind, their limits, and what a sweep draws.
 
@@ -49,9 +50,7 @@ def list_entries(
         write_rows(_parameters_of(name), as_json)
     else:
         found = {row["name"]: row for row in LISTINGS[what]()}
-        if name not in found:
-            raise UsageError(unknown(what.removesuffix("s"), name, found))
-        write_record(found[name], as_json)
+        write_record(found[known_name(what.removesuffix("s"), name, found)], as_json)
 
 
 def _kinds() -> list[Row]:
@@ -148,6 +147,21 @@ def _regressors() -> list[Row]:
     ]
 
 
+def _forms() -> list[Row]:
+    from medn.regressors.form import forms
+
+    return [{"name": form.name, "description": form.description} for form in forms.values()]
+
+
+def _plugins() -> list[Row]:
+    from medn.core.plugins import installed
+
+    return [
+        {"name": each.name, "package": each.distribution, "module": each.module, "missing": each.failure}
+        for each in installed()
+    ]
+
+
 def _configs() -> list[Row]:
     return [
         {"name": path.stem, "description": _first_comment(path), "path": str(path)}
@@ -166,5 +180,7 @@ LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "samplers": _samplers,
     "probes": _probes,
     "regressors": _regressors,
+    "forms": _forms,
+    "plugins": _plugins,
     "configs": _configs,
 }

@@ -31,6 +31,7 @@ from medn.cli.table import table
 from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import install
+from medn.core.plugins import failures
 
 INTERRUPTED = 130
 TRAIN_LIBRARIES = (
@@ -105,7 +106,15 @@ def options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and give its exit code; plug-ins that could not be imported on the way are told after it."""
+    try:
+        return _run(arguments)
+    finally:
+        for sentence in failures():
+            say(f"medn: {sentence}")
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, standalone_mode=False) or 0
         sys.stdout.flush()

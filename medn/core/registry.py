@@ -146,4 +146,18 @@ def spelled(name: str, known: Iterable[str]) -> str:
     >>> spelled("torch_cuda", ["torch", "torch-cuda"]), spelled("tocrh", ["torch"])
     ('torch-cuda', 'tocrh')
     """
-    return next((each for each in known if _spelling(each) == _spelling(name)), name)
+    names = list(known)
+    return name if name in names else next((each for each in names if _spelling(each) == _spelling(name)), name)
+
+
+def known_name(what: str, name: str, known: Iterable[str]) -> str:
+    """The same, where a name must be one of the known ones.
+
+    >>> known_name("layer kind", "rms-norm", ["rms_norm", "linear"])
+    'rms_norm'
+    """
+    names = list(known)
+    meant = spelled(name, names) if isinstance(name, str) else name
+    if meant not in names:
+        raise UsageError(unknown(what, name, names))
+    return meant

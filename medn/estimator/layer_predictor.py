@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from medn.bundle.bundle import Bundle
 from medn.core.errors import UsageError, unknown, unknown_names
+from medn.core.registry import known_name, spelled
 from medn.core.text import shown
 from medn.core.values import Scalar
 from medn.estimator.columns import Check, Given, check_names, check_rows, read_column, read_columns
@@ -53,7 +54,7 @@ class LayerPredictor:
         try:
             return self._estimators[kind]
         except (KeyError, TypeError):
-            raise UsageError(unknown("predicted layer kind", kind, self._estimators)) from None
+            return self._estimators[known_name("predicted layer kind", kind, self._estimators)]
 
     def layer(self, kind: str, /, **parameters: Scalar) -> Prediction:
         """What one layer costs; parameters as `medn list kinds KIND` shows them, and conditions such as batch_size."""
@@ -145,8 +146,9 @@ class LayerPredictor:
 
     def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
         """The rows of each kind."""
-        codes = {kind: code for code, kind in enumerate(self.kinds)}
-        found = np.array([codes.get(kind, -1) if isinstance(kind, str) else -1 for kind in kinds.tolist()])
+        known = {kind: code for code, kind in enumerate(self.kinds)}
+        codes = {kind: known.get(spelled(kind, known), -1) for kind in set(kinds.tolist()) if isinstance(kind, str)}
+        found = np.array([codes.get(kind, -1) for kind in kinds.tolist()])
         if (found < 0).any():
             row = int((found < 0).argmax())
             raise UsageError(f"row {row}: {unknown('predicted layer kind', kinds.tolist()[row], self.kinds)}")

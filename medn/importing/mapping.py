@@ -149,6 +149,7 @@ def load_mapping(path: Path) -> ImportMapping:
     mapping = validate(mapping_model(), parse_yaml(read_text(path), str(path)), str(path))
     if mapping.kind not in layer_kinds:
         raise ConfigError(str(path), [f"kind: {unknown('layer kind', mapping.kind, layer_kinds)}"])
+    mapping = mapping.model_copy(update={"kind": layer_kinds.spelled(mapping.kind)})
     known = [*layer_kinds[mapping.kind].names, *CONDITIONS]
     mistakes = [f"columns.{name}: {unknown('column', name, known)}" for name in mapping.columns if name not in known]
     mistakes += [f"extra.{name}: belongs under columns" for name in mapping.extra if name in known]

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
+from medn.core.registry import spelled
 from medn.core.splits import Split
 from medn.deployed.candidate import CHECKED_PREFIX, Candidate, describe, from_description
 from medn.deployed.packing import Arrays, Json
@@ -29,8 +30,12 @@ def candidates_root(path: Path, split: Split) -> Path:
 
 
 def candidate_folder(root: Path, device: str, kind: str, regressor: str) -> Path:
-    """A device may be named with any characters, so they are quoted as in a web address."""
-    return root / quote(device, safe="") / kind / regressor
+    """A device may be named with any characters, so they are quoted as in a web address.
+
+    Some families were once spelled with `-`: a folder of before is theirs.
+    """
+    folder = root / quote(device, safe="") / kind
+    return folder / spelled(regressor, (path.name for path in folder.glob("*")))
 
 
 def save_candidate(root: Path, candidate: Candidate) -> Path:

@@ -34,13 +34,13 @@ class TrainConfig(Section):
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
         raise_mistakes([((place,), unknown("regressor", name, regressors)) for place, name in _unknown(names)])
-        return names
+        return [regressors.spelled(name) for name in names]
 
     @field_validator("settings")
     @classmethod
     def _fixable(cls, written: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         raise_mistakes(list(_mistakes(written)))
-        return written
+        return _by_family(written)
 
 
 def _unknown(names: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -68,6 +68,14 @@ def parse_settings(written: Sequence[str], option: str = "--set") -> dict[str, d
     mistakes += [f"{'.'.join(map(str, path))}: {sentence}" for path, sentence in _mistakes(found)]
     if mistakes:
         raise ConfigError(option, mistakes)
+    return _by_family(found)
+
+
+def _by_family(written: FamilySettings) -> dict[str, dict[str, Any]]:
+    """By the name of each family, however it was spelled."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, settings in written.items():
+        found.setdefault(regressors.spelled(name), {}).update(settings)
     return found
 
 

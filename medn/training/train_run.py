@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.errors import NothingMeasured, StoreError, UsageError
+from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.deployed.candidate import Candidate
@@ -117,9 +118,7 @@ def train_run(
     chosen = [regressors[name].name for name in families] or list(regressors)
     fixed = settings or {}
     source = read_source(folder)
-    wrong = [unknown("measured layer kind", kind, source.rows) for kind in kinds if kind not in source.rows]
-    if wrong:
-        raise UsageError("; ".join(wrong))
+    kinds = [known_name("measured layer kind", kind, source.rows) for kind in kinds]
     run = RunFolder(candidates_root(folder, split).parent)
     with run.locked():
         prepared, refused = prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)

@@ -16,7 +16,7 @@ LABELLING_SHARE = 0.15
 
 @regressors.register
 class DistilledMedn(NetworkRegressor):
-    name = "medn-distilled"
+    name = "medn_distilled"
     description = "small encoder-decoder network taught by three larger ones"
     share = 4.0
     defaults = {"teachers": 3, "extra": 1.0, "width": 64, "hidden": 32}

@@ -11,7 +11,7 @@ from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 
 @regressors.register
 class MednShared(NetworkRegressor):
-    name = "medn-shared"
+    name = "medn_shared"
     description = "multi-task encoder-decoder network whose encoder all kinds of a device share"
     share = 4.0
     shares_kinds = True

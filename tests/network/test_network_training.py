@@ -138,7 +138,7 @@ def test_kinds_with_other_columns_share_an_encoder(held_out: Table) -> None:
 
     fast, slow = make_table(500, 5, peak=4e10), without_size(make_table(500, 6))
     tables = {"fast": (fast, make_table(100, 7, peak=4e10)), "slow": (slow, without_size(make_table(100, 8)))}
-    fitted = regressors["medn-shared"].fit_together(tables, {**SMALL, "epochs": 15}, Effort(60.0))
+    fitted = regressors["medn_shared"].fit_together(tables, {**SMALL, "epochs": 15}, Effort(60.0))
     for kind, tested in (("fast", make_table(200, 9, peak=4e10)), ("slow", without_size(held_out))):
         own = fitted[kind]
         assert score(own.predict(tested.inputs), tested.target).mape < 0.1
