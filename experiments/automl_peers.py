@@ -91,35 +91,35 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
     peers = _named("peer", options.peers, PEERS)
-    found: list[Row] = []
+    rows: list[Row] = []
     for table in _named("table", options.tables, TABLES):
         trained = [each for seed in range(options.seeds) for each in everybody(table, peers, seed, options)]
-        found += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
+        rows += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
     about = {
         "errors": "mean of |predicted - measured| / measured over test layers, per cent; mean over the seeds, and each",
         "costs": "medians on one core, by each one's own interface, no row asked twice; means over the seeds",
         "seconds each": options.seconds,
         "seeds": options.seeds,
-        "lowest mean error": ", ".join(f"{table}: {who}" for table, who in winners(found).items()),
+        "lowest mean error": ", ".join(f"{table}: {who}" for table, who in winners(rows).items()),
     }
-    return found, about
+    return rows, about
 
 
-def _named(what: str, names: str, known: Mapping[str, object]) -> list[str]:
-    for name in (asked := [name for name in names.split(",") if name]):
-        if name not in known:
-            raise UsageError(unknown(what, name, known))
-    return asked
+def _named(what: str, names: str, allowed: Mapping[str, object]) -> list[str]:
+    for name in (chosen := [name for name in names.split(",") if name]):
+        if name not in allowed:
+            raise UsageError(unknown(what, name, allowed))
+    return chosen
 
 
 def everybody(table: str, peers: Sequence[str], seed: int, options: argparse.Namespace) -> list[Trained]:
     """medn, and every peer with both sorts of inputs, on one table split by one seed."""
     folder = (options.out / "automl_peers" / table / str(seed)).resolve()
     measured = lay_out(table, seed, folder, options)
-    found = [trained(OWN, RAW, folder, measured, seed, options)]
+    results = [trained(OWN, RAW, folder, measured, seed, options)]
     for peer, inputs in itertools.product(peers, (RAW, PREPARED)):
-        found.append(trained(PEERS[peer], inputs, folder, measured, seed, options))
-    return found
+        results.append(trained(PEERS[peer], inputs, folder, measured, seed, options))
+    return results
 
 
 def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) -> Array:
@@ -138,10 +138,12 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
     learned = np.concatenate([parts.train, parts.validation, parts.calibration])
     raw = kind_table(source, kind, choice=InputChoice(("raw",))).table
     for name, made in ((RAW, raw), (PREPARED, prepared)):
-        known = {category: np.array(names) for category, names in made.schema.categories.items()}
+        categories = {category: np.array(names) for category, names in made.schema.categories.items()}
         inputs, logs = made.inputs[learned], np.log(made.target[learned])
         names = list(made.schema.names)
-        Rows(names, known, inputs, logs, made.groups[learned], made.inputs[parts.test]).write(rows_file(folder, name))
+        Rows(names, categories, inputs, logs, made.groups[learned], made.inputs[parts.test]).write(
+            rows_file(folder, name)
+        )
     return prepared.target[parts.test]
 
 
@@ -155,25 +157,25 @@ def trained(
     """One program trained, or as it was kept; what goes wrong is its note."""
     peer = importlib.import_module(module)
     own = folder / f"{module.rpartition('.')[2]}-{rows_file(folder, inputs).stem}"
-    asked = {"seconds": options.seconds, "requirements": list(peer.REQUIREMENTS)}
+    request = {"seconds": options.seconds, "requirements": list(peer.REQUIREMENTS)}
     try:
-        if not _is_kept(own, asked):
+        if not _is_kept(own, request):
             environments = (options.environments or options.out / "environments").resolve()
             python = interpreter(module.rpartition(".")[2], peer.REQUIREMENTS, environments)
             _train(python, module, rows_file(folder, inputs), own, seed, options)
-            (own / "asked.json").write_text(json.dumps(asked))
+            (own / "asked.json").write_text(json.dumps(request))
     except PeerFailed as reason:
         return Trained(peer.TITLE, inputs, None, {}, str(reason))
     costs: Row = json.loads((own / "result.json").read_text())
     error = score(np.exp(np.load(own / "predicted.npy")), measured_s).mape
-    told = f"{folder.parent.name}, seed {seed}: {peer.TITLE}, {inputs}: {100 * error:.2f} %"
-    print(f"{told}, {costs['us, 1 row']:.0f} us, {costs['fit CPU s']:.0f} CPU s", file=sys.stderr, flush=True)
+    message = f"{folder.parent.name}, seed {seed}: {peer.TITLE}, {inputs}: {100 * error:.2f} %"
+    print(f"{message}, {costs['us, 1 row']:.0f} us, {costs['fit CPU s']:.0f} CPU s", file=sys.stderr, flush=True)
     return Trained(peer.TITLE, inputs, error, costs, costs["note"])
 
 
-def _is_kept(folder: Path, asked: Row) -> bool:
+def _is_kept(folder: Path, request: Row) -> bool:
     path = folder / "asked.json"
-    return path.is_file() and json.loads(path.read_text()) == asked
+    return path.is_file() and json.loads(path.read_text()) == request
 
 
 def _train(python: Path, module: str, rows: Path, folder: Path, seed: int, options: argparse.Namespace) -> None:
@@ -214,13 +216,13 @@ def _row(table: str, seeds: Sequence[Trained]) -> Row:
 
 def winners(rows: Sequence[Row]) -> dict[str, str]:
     """By table, who has the lowest mean error."""
-    found: dict[str, str] = {}
+    winner_of: dict[str, str] = {}
     for table, own in itertools.groupby(rows, key=lambda row: str(row["table"])):
         whole = [row for row in own if row["MAPE %"] is not None]
         if whole:
             best = min(whole, key=lambda row: float(row["MAPE %"]))
-            found[table] = f"{best['who']} ({best['inputs']})"
-    return found
+            winner_of[table] = f"{best['who']} ({best['inputs']})"
+    return winner_of
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def row(
     if captured is None:
         nothing = dict.fromkeys(("way", "seconds", "layers", *SHARES, "changed"))
         return {"model": name, **nothing, "note": note}
-    known = sum(layer.layer is not None for layer in captured.layers)
+    recognised = sum(layer.layer is not None for layer in captured.layers)
     most = ", ".join(each.operator.removeprefix("aten.") for each in captured.unknown_operators[:3])
     guessed = f"; {captured.guesses} values guessed" if captured.guesses else ""
     return {
@@ -72,7 +72,7 @@ def row(
         "way": captured.how,
         "seconds": seconds,
         "layers": len(captured.layers),
-        "operators": known / len(captured.layers),
+        "operators": recognised / len(captured.layers),
         "FLOPs": 1 - captured.unknown_flops_share,
         "bytes": 1 - captured.unknown_bytes_share,
         "changed": changed,
@@ -82,14 +82,16 @@ def row(
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the table says in a few words, by the two sources of models."""
-    said: dict[str, Any] = {"captured": f"{sum(row['way'] is not None for row in rows)} of {len(rows)}"}
-    said["left as it was"] = f"{sum(row['changed'] == 0 for row in rows)} of {len(rows)}"
+    totals: dict[str, Any] = {"captured": f"{sum(row['way'] is not None for row in rows)} of {len(rows)}"}
+    totals["left as it was"] = f"{sum(row['changed'] == 0 for row in rows)} of {len(rows)}"
     for source, names in (("timm", IMAGE_MODELS), ("transformers", tuple(LANGUAGE_MODELS))):
         good = [row for row in rows if row["model"] in names and row["way"] is not None]
         for share in SHARES if good else ():
             values = sorted(row[share] for row in good)
-            said[f"{source}: known share of {share}"] = f"median {values[len(values) // 2]:.4f}, least {values[0]:.4f}"
-    return said
+            totals[f"{source}: known share of {share}"] = (
+                f"median {values[len(values) // 2]:.4f}, least {values[0]:.4f}"
+            )
+    return totals
 
 
 def main() -> int:

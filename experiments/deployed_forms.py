@@ -186,7 +186,7 @@ def _network_engines(model: str, form: NetworkForm) -> Iterator[Engine]:
     yield Engine(model, "numpy", parts.size_bytes, walk)
 
 
-def measure(found: Sequence[Engine], inputs: Array, rounds: int) -> None:
+def measure(engines: Sequence[Engine], inputs: Array, rounds: int) -> None:
     clock = time.thread_time
     turns = 0
 
@@ -196,7 +196,7 @@ def measure(found: Sequence[Engine], inputs: Array, rounds: int) -> None:
         return inputs[turns % len(inputs)]
 
     for _ in range(rounds):
-        for engine in found:
+        for engine in engines:
             began = clock()
             one, many = engine.load()
             one(inputs[0])
@@ -205,10 +205,10 @@ def measure(found: Sequence[Engine], inputs: Array, rounds: int) -> None:
             engine.seconds["many"].append(call_seconds(partial(many, inputs), clock))
 
 
-def rows_of(found: Sequence[Engine], inputs: Array) -> Iterator[dict[str, Any]]:
+def rows_of(engines: Sequence[Engine], inputs: Array) -> Iterator[dict[str, Any]]:
     native: dict[str, Engine] = {}
     answers: dict[str, Array] = {}
-    for engine in found:
+    for engine in engines:
         own = native.setdefault(engine.model, engine)
         usual, first = (
             {name: statistics.median(taken) for name, taken in each.seconds.items()} for each in (engine, own)
@@ -238,16 +238,16 @@ def main() -> int:
     options = parser.parse_args()
     train, validation = make_table(options.train_rows, 0), make_table(options.train_rows // 5, 1)
     inputs = make_table(ROWS, 2).inputs
-    found: list[Engine] = []
+    all_engines: list[Engine] = []
     for name in options.models:
         family, settings = MODELS[name]
         own = regressors[family]
         fitted = own.fit(train, validation, {**own.defaults, **settings}, Effort(options.seconds))
-        found += engines(name, fitted, inputs.shape[1])
+        all_engines += engines(name, fitted, inputs.shape[1])
     with one_thread():
-        measure(found, inputs, options.rounds)
+        measure(all_engines, inputs, options.rounds)
         reference_us = 1e6 * call_seconds(reference, time.thread_time)
-    rows = list(rows_of(found, inputs))
+    rows = list(rows_of(all_engines, inputs))
     about = {
         "training rows": options.train_rows,
         "inputs": inputs.shape[1],

@@ -16,9 +16,9 @@ Imprint = Mapping[str, Hashable]
 
 def imprint(value: Any, path: str = "model") -> Imprint:
     """What the value and all that it holds look like: attributes, items, closures, and tensors with their memory."""
-    found: dict[str, Hashable] = {}
-    _look(value, path, found, {})
-    return found
+    state: dict[str, Hashable] = {}
+    _look(value, path, state, {})
+    return state
 
 
 def random_imprint() -> Imprint:
@@ -53,24 +53,24 @@ def changes_by_capture(model: Any, inputs: Any) -> list[str]:
     return differences(before, everything())
 
 
-def _look(value: Any, path: str, found: dict[str, Hashable], seen: dict[int, str]) -> None:
+def _look(value: Any, path: str, state: dict[str, Hashable], seen: dict[int, str]) -> None:
     import numpy as np
     import torch
 
     if id(value) in seen:
-        found[path] = f"same as {seen[id(value)]}"
+        state[path] = f"same as {seen[id(value)]}"
         return
     if isinstance(value, (int, float, complex, str, bytes, type, types.ModuleType, types.NoneType)):
-        found[path] = (type(value).__name__, repr(value))
+        state[path] = (type(value).__name__, repr(value))
         return
     seen[id(value)] = path
-    found[path] = (type(value).__qualname__, id(value))
+    state[path] = (type(value).__qualname__, id(value))
     if isinstance(value, torch.Tensor):
-        found[f"{path}#tensor"] = _tensor(value)
+        state[f"{path}#tensor"] = _tensor(value)
     elif isinstance(value, np.ndarray):
-        found[f"{path}#array"] = _digest(value.tobytes())
+        state[f"{path}#array"] = _digest(value.tobytes())
     for name, part in _parts(value):
-        _look(part, f"{path}{name}", found, seen)
+        _look(part, f"{path}{name}", state, seen)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -106,10 +106,10 @@ class Kept:
         written = self._written.get(backend, {}).get(str(case))
         return Measured(tuple(written)) if isinstance(written, list) else written
 
-    def add(self, backend: str, case: Case, found: Measured | str) -> None:
+    def add(self, backend: str, case: Case, result: Measured | str) -> None:
         before = self.found(backend, case)
         visits = before.visits if isinstance(before, Measured) else ()
-        written = [*visits, *found.visits] if isinstance(found, Measured) else found
+        written = [*visits, *result.visits] if isinstance(result, Measured) else result
         self._written.setdefault(backend, {})[str(case)] = written
         self.file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(self.file, f"{json.dumps(self._written, indent=1)}\n".encode())
@@ -128,19 +128,19 @@ def measured_once(
         missing = [case for case in cases if _lacks(kept.found(backend, case), number)]
         for start in range(0, len(missing), AT_ONCE):
             tell(f"{backend}: pass {number}, {len(missing) - start} to go")
-            for case, found in _measured(backend, missing[start : start + AT_ONCE], tell, processor_time):
-                kept.add(backend, case, found)
+            for case, result in _measured(backend, missing[start : start + AT_ONCE], tell, processor_time):
+                kept.add(backend, case, result)
     results = {case: kept.found(backend, case) for case in cases}
     for case, reason in results.items():
         if isinstance(reason, str):
             tell(f"{backend}: {case} is left out: {reason}")
-    return {case: found for case, found in results.items() if isinstance(found, Measured)}
+    return {case: result for case, result in results.items() if isinstance(result, Measured)}
 
 
-def _lacks(found: Measured | str | None, number: int) -> bool:
+def _lacks(result: Measured | str | None, number: int) -> bool:
     from medn.model.measured_models import ROUNDS
 
-    return found is None or (isinstance(found, Measured) and len(found.visits) < number * ROUNDS)
+    return result is None or (isinstance(result, Measured) and len(result.visits) < number * ROUNDS)
 
 
 def _measured(

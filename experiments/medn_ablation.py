@@ -52,19 +52,19 @@ class TrainingLimits:
 
 def variants(tasks: tuple[str, ...], is_shared: bool) -> list[Variant]:
     """The latency alone, with each task that has data; MEDN as it is by default and changed; the perceptron."""
-    found = [Variant("latency alone", "medn", {"tasks": ()})]
-    found += [Variant(f"latency + {task}", "medn", {"tasks": (task,)}) for task in tasks]
-    found += [Variant("latency + all tasks", "medn", {"tasks": tasks})]
-    found += [Variant("latency + all tasks, each at 0.1", "medn", {"tasks": tasks, "task_weight": 0.1})]
-    found += [Variant("medn (default)", "medn", {}), Variant("medn with waves", "medn", {"frequencies": 2})]
-    found += [Variant("medn by the error of the log alone", "medn", {"relative_share": 0.0})]
-    found += [Variant("mlp (default)", "mlp", {}), Variant("mlp trained like medn", "mlp", LIKE_MEDN)]
+    variants = [Variant("latency alone", "medn", {"tasks": ()})]
+    variants += [Variant(f"latency + {task}", "medn", {"tasks": (task,)}) for task in tasks]
+    variants += [Variant("latency + all tasks", "medn", {"tasks": tasks})]
+    variants += [Variant("latency + all tasks, each at 0.1", "medn", {"tasks": tasks, "task_weight": 0.1})]
+    variants += [Variant("medn (default)", "medn", {}), Variant("medn with waves", "medn", {"frequencies": 2})]
+    variants += [Variant("medn by the error of the log alone", "medn", {"relative_share": 0.0})]
+    variants += [Variant("mlp (default)", "mlp", {}), Variant("mlp trained like medn", "mlp", LIKE_MEDN)]
     if is_shared:
-        found += [
+        variants += [
             Variant("medn_shared", "medn_shared", {}),
             Variant("medn_shared, latency alone", "medn_shared", {"tasks": ()}),
         ]
-    return found
+    return variants
 
 
 def public_kinds(data: Path, out: Path, rows: int) -> Kinds:
@@ -82,7 +82,7 @@ def public_kinds(data: Path, out: Path, rows: int) -> Kinds:
 def without_constants(table: Table) -> Table:
     kept = [place for place in range(len(table.schema.names)) if np.ptp(table.inputs[:, place]) > 0]
     names = tuple(table.schema.names[place] for place in kept)
-    categories = {name: known for name, known in table.schema.categories.items() if name in names}
+    categories = {name: values for name, values in table.schema.categories.items() if name in names}
     return Table(Schema(names, categories), table.inputs[:, kept], table.target, table.groups, table.further)
 
 
@@ -124,16 +124,16 @@ def ablation(
     rows: list[dict[str, Any]] = []
     for variant in variants(tasks_with_data(kinds), is_shared=len(kinds) > 1):
         began = time.process_time()
-        found = [float(np.mean(list(errors(kinds, variant, seed, limits).values()))) * 100 for seed in range(seeds)]
+        means = [float(np.mean(list(errors(kinds, variant, seed, limits).values()))) * 100 for seed in range(seeds)]
         taken = (time.process_time() - began) / seeds
-        base = rows[0]["test MAPE %"] if rows else np.mean(found)
+        base = rows[0]["test MAPE %"] if rows else np.mean(means)
         rows.append(
             {
                 "data": name,
                 "variant": variant.name,
-                "test MAPE %": round(float(np.mean(found)), 2),
-                "deviation": round(float(np.std(found)), 2),
-                "against latency alone": round(float(np.mean(found) - base), 2),
+                "test MAPE %": round(float(np.mean(means)), 2),
+                "deviation": round(float(np.std(means)), 2),
+                "against latency alone": round(float(np.mean(means) - base), 2),
                 "CPU s per seed": round(taken, 1),
             }
         )

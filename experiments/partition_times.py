@@ -73,8 +73,8 @@ def measure(shape: str, layers: int) -> dict[str, Any]:
     links = [Link(bandwidth, 1e-3) for bandwidth in BANDWIDTHS]
     row: dict[str, Any] = {"graph": shape, "layers": layers}
     for name, one_way in (("split, ms", False), ("split one way, ms", True)):
-        found = [lowest_ms(partial(split_between, graph, here_s, there_s, link, one_way=one_way)) for link in links]
-        row |= {name: float(np.median(found)), f"{name} at worst": max(found)}
+        times_ms = [lowest_ms(partial(split_between, graph, here_s, there_s, link, one_way=one_way)) for link in links]
+        row |= {name: float(np.median(times_ms)), f"{name} at worst": max(times_ms)}
     for count in STAGES:
         seconds = np.tile(here_s, (count, 1))
         row[f"{count} stages, ms"] = lowest_ms(partial(pipeline_stages, graph, seconds, links[-1]))

@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name in options.sets.split(","):
             table = find_table(name)
-            about[name], found = table_rows(table, options)
-            rows += found
+            about[name], rows_of_table = table_rows(table, options)
+            rows += rows_of_table
             # After every table, so that what is done can be read while the rest goes on.
             write_tables(options.out, FOLDER, rows, about)
     except MednError as error:
@@ -105,10 +105,10 @@ COLUMNS = {
 """What is reported, the leaderboard's column behind it and its unit."""
 
 
-def _row(table: PublicTable, found: Mapping[str, Any]) -> Row:
-    numbers = {name: None if found[key] is None else found[key] * unit for name, (key, unit) in COLUMNS.items()}
-    about = {"table": table.name, "kind": found["kind"], "who": found["candidate"], "chosen": bool(found["chosen"])}
-    return {**about, **numbers, "note": found["note"]}
+def _row(table: PublicTable, facts: Mapping[str, Any]) -> Row:
+    numbers = {name: None if facts[key] is None else facts[key] * unit for name, (key, unit) in COLUMNS.items()}
+    about = {"table": table.name, "kind": facts["kind"], "who": facts["candidate"], "chosen": bool(facts["chosen"])}
+    return {**about, **numbers, "note": facts["note"]}
 
 
 def _published(table: PublicTable, who: str, mape: float, source: str, kind: str) -> Row:

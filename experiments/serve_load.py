@@ -66,16 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
-    answers = Answers(options.bundle, options.device)
-    layers = draw_layers(answers, options.layers, np.random.default_rng(options.seed))
-    command = [sys.executable, "-m", "medn", "serve", str(options.bundle), "--port", "0", "--device", answers.default]
+    served = Answers(options.bundle, options.device)
+    layers = draw_layers(served, options.layers, np.random.default_rng(options.seed))
+    command = [sys.executable, "-m", "medn", "serve", str(options.bundle), "--port", "0", "--device", served.default]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             address = urlsplit(server.stdout.readline().strip()).netloc
             ask_for(address, layers, WARM_UP_S, options)
             before, load_before = resident_bytes(address), os.getloadavg()[0]
-            found = ask_for(address, layers, options.seconds, options)
+            answers = ask_for(address, layers, options.seconds, options)
             after = resident_bytes(address)
         finally:
             server.send_signal(signal.SIGTERM)
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
         "load average before": round(load_before, 1),
         "cores": usable_cores(),
     }
-    return [endpoint_row(name, found, options.seconds) for name in ("/v1/layer", "/v1/predict")], about
+    return [endpoint_row(name, answers, options.seconds) for name in ("/v1/layer", "/v1/predict")], about
 
 
 def draw_layers(answers: Answers, count: int, random: np.random.Generator) -> list[Row]:
@@ -95,17 +95,17 @@ def draw_layers(answers: Answers, count: int, random: np.random.Generator) -> li
     predictor = answers.predictors[answers.default]
     about = answers.about()["devices"][answers.default]
     share = -(-count // len(about))
-    drawn = [layer for kind, known in about.items() for layer in _draw(predictor, kind, known, share, random)]
+    drawn = [layer for kind, measured in about.items() for layer in _draw(predictor, kind, measured, share, random)]
     return [drawn[place] for place in random.permutation(len(drawn))[:count]]
 
 
-def _draw(predictor: Predictor, kind: str, known: Row, count: int, random: np.random.Generator) -> Iterator[Row]:
+def _draw(predictor: Predictor, kind: str, measured: Row, count: int, random: np.random.Generator) -> Iterator[Row]:
     """Layers of one kind, evenly on the logarithmic scale between the ends of what was measured."""
     parameters = predictor.estimator(kind).question.parameters
-    found = 0
+    drawn = 0
     for _ in range(MOST_DRAWS * count):
         layer: Row = {}
-        for name, seen in known["measured"].items():
+        for name, seen in measured["measured"].items():
             if parameters[name].type is str:
                 layer[name] = str(random.choice(seen))
             elif parameters[name].type is float:
@@ -118,8 +118,8 @@ def _draw(predictor: Predictor, kind: str, known: Row, count: int, random: np.ra
         except UsageError:  # sizes that cannot go together
             continue
         yield {"kind": kind, **layer}
-        found += 1
-        if found == count:
+        drawn += 1
+        if drawn == count:
             return
 
 
@@ -131,28 +131,28 @@ def ask_for(address: str, layers: Sequence[Row], seconds: float, options: argpar
     process.start()
     sending.close()
     try:
-        found: list[Answered] = receiving.recv()
+        answers: list[Answered] = receiving.recv()
     except EOFError:
         raise MednError("the clients ended without a result") from None
     finally:
         process.join()
-    return found
+    return answers
 
 
 def _clients(sending: Any, address: str, layers: Sequence[Row], seconds: float, connections: int) -> None:
     single = [json.dumps(layer).encode() for layer in layers]
     tables = [json.dumps({"columns": columns}).encode() for columns in _tables(layers)]
-    found: list[Answered] = []
+    answers: list[Answered] = []
     stop = time.perf_counter() + seconds
     threads = [
-        threading.Thread(target=_client, args=(address, single, tables, place, stop, found))
+        threading.Thread(target=_client, args=(address, single, tables, place, stop, answers))
         for place in range(connections)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    sending.send(found)
+    sending.send(answers)
 
 
 def _tables(layers: Sequence[Row]) -> Iterator[Row]:
@@ -165,15 +165,15 @@ def _tables(layers: Sequence[Row]) -> Iterator[Row]:
 
 
 def _client(
-    address: str, single: Sequence[bytes], tables: Sequence[bytes], place: int, stop: float, found: list[Answered]
+    address: str, single: Sequence[bytes], tables: Sequence[bytes], place: int, stop: float, answers: list[Answered]
 ) -> None:
     """One connection that asks until the time is over; a broken one is an error, and a new one follows."""
     random = np.random.default_rng(place)
     connection = http.client.HTTPConnection(address, timeout=30)
-    asked = place
+    number = place
     while time.perf_counter() < stop:
-        asked += 1
-        path, bodies = ("/v1/layer", single) if asked % TABLE_EVERY else ("/v1/predict", tables)
+        number += 1
+        path, bodies = ("/v1/layer", single) if number % TABLE_EVERY else ("/v1/predict", tables)
         body = bodies[random.integers(len(bodies))]
         began = time.perf_counter()
         try:
@@ -184,7 +184,7 @@ def _client(
         except (OSError, http.client.HTTPException):
             connection.close()
             good = False
-        found.append((path, time.perf_counter() - began, good))
+        answers.append((path, time.perf_counter() - began, good))
     connection.close()
 
 
@@ -197,9 +197,9 @@ def resident_bytes(address: str) -> int:
     return next(int(float(line.split()[1])) for line in lines if line.startswith("process_resident_memory_bytes "))
 
 
-def endpoint_row(path: str, found: Sequence[Answered], seconds: float) -> Row:
-    times = np.array([spent for endpoint, spent, good in found if endpoint == path and good])
-    errors = sum(endpoint == path and not good for endpoint, _, good in found)
+def endpoint_row(path: str, answers: Sequence[Answered], seconds: float) -> Row:
+    times = np.array([spent for endpoint, spent, good in answers if endpoint == path and good])
+    errors = sum(endpoint == path and not good for endpoint, _, good in answers)
     middle, high, worst = (np.quantile(times, [0.5, 0.99, 1.0]) * 1e3).tolist() if len(times) else (None, None, None)
     rows = TABLE_ROWS if path == "/v1/predict" else 1
     return {

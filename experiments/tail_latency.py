@@ -52,7 +52,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def run(folder: Path) -> list[Row]:
     """One row for each kind, utilisation and tail."""
     measured = read_source(folder).rows
-    found = []
+    judged = []
     for place in evaluate_run(folder):
         predictor = medn.load(folder / f"{folder.resolve().name}.medn", place.device)
         held_out = set(place.prepared.test.groups)
@@ -60,10 +60,10 @@ def run(folder: Path) -> list[Row]:
         own = [row for row in rows if _layer_key(place.kind, row) in held_out]
         for utilization in sorted({row["utilization"] for row in own}):
             busy = [row for row in own if row["utilization"] == utilization]
-            found += [row for tail in TAILS if (row := _judged(predictor, place.kind, busy, tail))]
-    if not found:
+            judged += [row for tail in TAILS if (row := _judged(predictor, place.kind, busy, tail))]
+    if not judged:
         raise NothingMeasured(f"no kind of {folder} has a tail: sweep more than one utilization, then train and select")
-    return found
+    return judged
 
 
 def _layer_key(kind: str, row: Row) -> str:
@@ -72,19 +72,21 @@ def _layer_key(kind: str, row: Row) -> str:
 
 def _judged(predictor: Predictor, kind: str, rows: Sequence[Row], tail: str) -> Row | None:
     """The error of a tail over some rows; None where nothing is predicted or measured of it."""
-    known = [row for row in rows if row[tail] is not None]
+    with_tail = [row for row in rows if row[tail] is not None]
     names = [*(each.name for each in layer_kinds[kind].parameters), *CONDITIONS]
-    predicted = predictor.predict({name: [row[name] for row in known] for name in names}, kind) if known else None
+    predicted = (
+        predictor.predict({name: [row[name] for row in with_tail] for name in names}, kind) if with_tail else None
+    )
     tail_s = predicted and getattr(predicted, tail)
     if predicted is None or tail_s is None:
         return None
-    measured_s = np.array([row[tail] for row in known])
+    measured_s = np.array([row[tail] for row in with_tail])
     return {
         "kind": kind,
         "utilisation": rows[0]["utilization"],
         "tail": tail.split("_")[1],
-        "rows": len(known),
-        "measured over the latency": float(np.median(measured_s / [row["latency_s"] for row in known])),
+        "rows": len(with_tail),
+        "measured over the latency": float(np.median(measured_s / [row["latency_s"] for row in with_tail])),
         "error %": 100 * float(relative_errors(tail_s, measured_s).mean()),
         "error of the latency taken for it %": 100 * float(relative_errors(predicted.latency_s, measured_s).mean()),
     }

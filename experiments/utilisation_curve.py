@@ -34,8 +34,8 @@ ALLOWED_DIFFERENCE = 0.05
 def measure_curve(visits: int, visit_time_s: float) -> list[dict[str, Any]]:
     """A row per layer and asked utilisation. Passes go over all of them in turn, so that drift hits all alike."""
     points = {
-        (name, asked): Point(layer, Condition(utilization=asked), "torch")
-        for asked in ASKED
+        (name, target): Point(layer, Condition(utilization=target), "torch")
+        for target in ASKED
         for name, layer in LAYERS.items()
     }
     seen: dict[tuple[str, float], list[Any]] = {key: [] for key in points}
@@ -45,13 +45,13 @@ def measure_curve(visits: int, visit_time_s: float) -> list[dict[str, Any]]:
             for key, point in points.items():
                 seen[key].append(visitor.visit(point, pass_number))
     rows = []
-    for (name, asked), made in seen.items():
-        measurement = Measurement(points[name, asked], tuple(made))
+    for (name, target), made in seen.items():
+        measurement = Measurement(points[name, target], tuple(made))
         held = statistics.median(visit.utilization_measured for visit in made)
         rows.append(
             {
                 "layer": name,
-                "asked": asked,
+                "asked": target,
                 "held": round(held, 3),
                 "got while competing": round(statistics.median(visit.utilization_during for visit in made), 3),
                 "median ms": Target().latency_s(measurement) * 1e3,

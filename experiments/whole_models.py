@@ -73,9 +73,9 @@ WAYS = (
     ALL_FITTED,
 )
 
-TAUGHT, NEW, OTHER_BATCH = "teaches, left out", "unseen", "unseen, only batch size 1 teaches"
+LEFT_OUT, NEW, OTHER_BATCH = "teaches, left out", "unseen", "unseen, only batch size 1 teaches"
 
-Found = dict[Case, ModelPrediction]
+Predictions = dict[Case, ModelPrediction]
 
 
 class Networks:
@@ -91,7 +91,7 @@ class Networks:
         self.predictor = predictor
         self.backend = predictor.bundle.backend(predictor.device)
         self.measured = measured
-        self.teachers = [case for case in measured if case.network in teaching]
+        self.fitted_cases = [case for case in measured if case.network in teaching]
         self.unseen = [case for case in measured if case.network not in teaching]
         self._prepared = {
             fused: {case: PreparedModel(predictor, captured[case], fused) for case in measured}
@@ -105,20 +105,20 @@ class Networks:
         names = [case.network for case in cases]
         return fit_composition(self.predictor, self._measured(way, cases), None, way.coefficients, names)
 
-    def left_out(self, way: Way) -> Found:
+    def left_out(self, way: Way) -> Predictions:
         """Each fitted network, predicted by what was fitted to the others."""
         if not way.coefficients:
-            return self.predicted(way, way.composition, self.teachers)
-        names = [case.network for case in self.teachers]
+            return self.predicted(way, way.composition, self.fitted_cases)
+        names = [case.network for case in self.fitted_cases]
         compositions = leave_one_network_out(
-            self.predictor, self._measured(way, self.teachers), way.coefficients, names
+            self.predictor, self._measured(way, self.fitted_cases), way.coefficients, names
         )
         return {
             case: self._prepared[way.fused][case].predict(composition=each)
-            for case, each in zip(self.teachers, compositions, strict=True)
+            for case, each in zip(self.fitted_cases, compositions, strict=True)
         }
 
-    def predicted(self, way: Way, composition: Composition, cases: Sequence[Case]) -> Found:
+    def predicted(self, way: Way, composition: Composition, cases: Sequence[Case]) -> Predictions:
         return {case: self._prepared[way.fused][case].predict(composition=composition) for case in cases}
 
     def _measured(self, way: Way, cases: Sequence[Case]) -> list[tuple[PreparedModel, float]]:
@@ -129,10 +129,10 @@ class Networks:
         return [way for way in WAYS if rules_for(self.backend) is not None or way.coefficients or way is ALONE]
 
 
-def network_rows(networks: Networks, which: str, found: Found) -> Iterator[dict[str, Any]]:
+def network_rows(networks: Networks, which: str, predictions: Predictions) -> Iterator[dict[str, Any]]:
     """A network a row: measured, its layers alone, and all of it."""
-    alone = networks.predicted(ALONE, ALONE.composition, list(found))
-    for case, each in found.items():
+    alone = networks.predicted(ALONE, ALONE.composition, list(predictions))
+    for case, each in predictions.items():
         measured = networks.measured[case]
         yield {
             "backend": networks.backend,
@@ -174,11 +174,11 @@ def summary_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         }
 
 
-def way_row(networks: Networks, way: Way, left_out: Found, unseen: Found) -> dict[str, Any]:
+def way_row(networks: Networks, way: Way, left_out: Predictions, unseen: Predictions) -> dict[str, Any]:
     """How far off one way is."""
     row: dict[str, Any] = {"backend": networks.backend, "layers added up": way.name}
-    for which, found in ((TAUGHT, left_out), (NEW, unseen)):
-        errors = {case: each.latency_s / networks.measured[case].seconds - 1 for case, each in found.items()}
+    for which, predictions in ((LEFT_OUT, left_out), (NEW, unseen)):
+        errors = {case: each.latency_s / networks.measured[case].seconds - 1 for case, each in predictions.items()}
         if errors:
             worst = max(errors, key=lambda case: abs(errors[case]))
             row[f"{which}: mean error"] = float(np.mean(np.abs(list(errors.values()))))
@@ -191,17 +191,17 @@ def compare(networks: Networks) -> tuple[list[dict[str, Any]], list[dict[str, An
     rows, ways = [], []
     for way in networks.ways():
         print(f"{networks.backend}: {way.name}", file=sys.stderr, flush=True)
-        composition = networks.fitted(way, networks.teachers)
+        composition = networks.fitted(way, networks.fitted_cases)
         left_out, unseen = networks.left_out(way), networks.predicted(way, composition, networks.unseen)
         ways.append(way_row(networks, way, left_out, unseen))
         if way is ALL_FITTED:
-            rows += [*network_rows(networks, NEW, unseen), *network_rows(networks, TAUGHT, left_out)]
-    smallest = min(case.batch_size for case in networks.teachers)
-    small = [case for case in networks.teachers if case.batch_size == smallest]
+            rows += [*network_rows(networks, NEW, unseen), *network_rows(networks, LEFT_OUT, left_out)]
+    smallest = min(case.batch_size for case in networks.fitted_cases)
+    small = [case for case in networks.fitted_cases if case.batch_size == smallest]
     beyond = [case for case in networks.unseen if case.batch_size > smallest]
     narrow = networks.fitted(ALL_FITTED, small)
     rows += network_rows(networks, OTHER_BATCH, networks.predicted(ALL_FITTED, narrow, beyond))
-    return rows, ways, networks.fitted(ALL_FITTED, networks.teachers)
+    return rows, ways, networks.fitted(ALL_FITTED, networks.fitted_cases)
 
 
 def captured_once(folder: Path, case: Case, tell: Callable[[str], None]) -> CapturedModel:

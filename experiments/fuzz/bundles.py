@@ -61,13 +61,13 @@ class Source:
                 mutate_facts(manifest if draw.between(0, 4) == 0 else kept_of(manifest), draw)
             else:
                 mutate_arrays(arrays[names[draw.between(0, len(names) - 1)]], draw)
-        return manifest, {name: safetensors.numpy.save(found) for name, found in arrays.items()}
+        return manifest, {name: safetensors.numpy.save(tensors) for name, tensors in arrays.items()}
 
 
 def kept_of(manifest: Json) -> Json:
     entries: Any = manifest.get("entries")
-    found: Json = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else manifest
-    return found
+    entry: Json = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else manifest
+    return entry
 
 
 def damaged(whole: bytes, draw: Draw) -> bytes:
@@ -79,18 +79,18 @@ def damaged(whole: bytes, draw: Draw) -> bytes:
 
 def question(predictor: Predictor, kind: str, random: np.random.Generator) -> Json:
     """A layer of allowed values, most of them small."""
-    asked: Json = {}
+    query: Json = {}
     for name, parameter in predictor.estimator(kind).question.parameters.items():
         if parameter.choices:
-            asked[name] = str(random.choice(parameter.choices))
+            query[name] = str(random.choice(parameter.choices))
         elif parameter.type is bool:
-            asked[name] = bool(random.integers(2))
+            query[name] = bool(random.integers(2))
         elif parameter.type is int:
             high = float(parameter.high or 1e6) if random.random() < 0.1 else 512.0
-            asked[name] = int(np.exp(random.uniform(np.log(max(parameter.low or 1, 1)), np.log(high))))
+            query[name] = int(np.exp(random.uniform(np.log(max(parameter.low or 1, 1)), np.log(high))))
         elif parameter.type is float:
-            asked[name] = float(random.uniform(parameter.low or 0.0, min(parameter.high or 1.0, 1e9)))
-    return asked
+            query[name] = float(random.uniform(parameter.low or 0.0, min(parameter.high or 1.0, 1e9)))
+    return query
 
 
 def ask(path: Path, random: np.random.Generator) -> None:
@@ -107,8 +107,8 @@ def ask(path: Path, random: np.random.Generator) -> None:
         rows = [question(first, kind, random) for _ in range(ROWS)]
         for row in rows[:LAYERS]:
             for _ in range(2):  # the second time the quick way
-                found = told(partial(first.layer, kind, **row))
-                assert found is None or 0 < found.low_s <= found.high_s < np.inf
+                answer = told(partial(first.layer, kind, **row))
+                assert answer is None or 0 < answer.low_s <= answer.high_s < np.inf
             told(partial(first.gradient, kind, **row))
             told(partial(first.table, kind, row, batch_size=range(1, 9)))
             table = told(partial(first.predict, [row] * 3, kind))
@@ -148,11 +148,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore")
             ask(target, np.random.default_rng(draw.between(0, 2**16)))
 
-    found = isolated(once, options.count, options.seed)
-    for number, what in found:
+    failures = isolated(once, options.count, options.seed)
+    for number, what in failures:
         print(f"input {number}: {what}", file=sys.stderr)
-    print(f"{options.count} bundles (seed {options.seed}), {len(found)} findings")
-    return 1 if found else 0
+    print(f"{options.count} bundles (seed {options.seed}), {len(failures)} findings")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -25,15 +25,15 @@ with instrumented():
 NUMBERS = [0, 1, -1, 2, 3, 7, 8, 16, 64, 255, 2**31 - 1, 2**31, 2**62, 2**63 - 1, -(2**63), -7]
 
 
-def texts(message: Any, found: list[str]) -> list[str]:
+def texts(message: Any, collected: list[str]) -> list[str]:
     """All names in a message, so that one can take the place of another."""
     for field, value in message.ListFields():
         for each in value if field.is_repeated else [value]:
             if field.message_type is not None:
-                texts(each, found)
+                texts(each, collected)
             elif isinstance(each, str):
-                found.append(each)
-    return found
+                collected.append(each)
+    return collected
 
 
 def mutate(model: onnx.ModelProto, names: list[str], draw: Draw) -> None:

@@ -75,7 +75,7 @@ STUCK_S = 20
 
 def isolated(once: Callable[[bytes], None], count: int, seed: int) -> list[tuple[int, str]]:
     """Try so many random inputs in child processes; whatever raises, crashes or hangs, with the number of its input."""
-    found: list[tuple[int, str]] = []
+    failures: list[tuple[int, str]] = []
     following = 0
     while following < count:
         reading, writing = os.pipe()
@@ -89,12 +89,12 @@ def isolated(once: Callable[[bytes], None], count: int, seed: int) -> list[tuple
             for line in lines:
                 number, _, what = line.rstrip("\n").partition(" ")
                 last = int(number)
-                found += [(last, what)] if what else []
+                failures += [(last, what)] if what else []
         _, status = os.waitpid(child, 0)
         if status:
-            found.append((last, f"the process ended with {os.waitstatus_to_exitcode(status)}"))
+            failures.append((last, f"the process ended with {os.waitstatus_to_exitcode(status)}"))
         following = last + 1
-    return found
+    return failures
 
 
 def _try_all(once: Callable[[bytes], None], numbers: range, seed: int, writing: int) -> NoReturn:
@@ -108,8 +108,8 @@ def _try_all(once: Callable[[bytes], None], numbers: range, seed: int, writing: 
             once(_input(seed, number))
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            os.write(writing, f"{number} {said} ({where.filename}:{where.lineno})\n".encode())
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            os.write(writing, f"{number} {message} ({where.filename}:{where.lineno})\n".encode())
         signal.alarm(0)
     os._exit(0)
 

@@ -67,8 +67,8 @@ class Layers(NamedTuple):
     @property
     def faster(self) -> Flags:
         """Which are in int8 in the fastest model."""
-        found = split_between(self.costs.graph, self.costs.here_s, self.costs.there_s, self.costs.link)
-        return np.array([place == "there" for place in found.places])
+        placement = split_between(self.costs.graph, self.costs.here_s, self.costs.there_s, self.costs.link)
+        return np.array([place == "there" for place in placement.places])
 
     def total_s(self, in_int8: Flags) -> float:
         return self.costs.evaluate([PLACES[is_there] for is_there in in_int8.tolist()]).total_s
@@ -91,43 +91,43 @@ def kinds_in_both(predictor: Predictor) -> list[str]:
     def precisions(kind: str) -> Collection[str]:
         return predictor.estimator(kind).range.schema.categories.get("dtype", ())
 
-    found = [kind for kind in predictor.kinds if set(PRECISIONS) <= set(precisions(kind))]
-    if not found:
+    kinds = [kind for kind in predictor.kinds if set(PRECISIONS) <= set(precisions(kind))]
+    if not kinds:
         raise UsageError("the bundle knows no layers in fp32 and int8: see experiments/configs/precision.yaml")
-    return found
+    return kinds
 
 
 def ask(predictor: Predictor, model: CapturedModel) -> Layers:
     kinds = kinds_in_both(predictor)
-    asked = tuple(each if each.layer is not None and each.layer.kind in kinds else None for each in model.layers)
+    queried = tuple(each if each.layer is not None and each.layer.kind in kinds else None for each in model.layers)
     rows = [
         {"kind": each.layer.kind, **each.layer.values, "batch_size": each.batch_size}
-        for each in asked
+        for each in queried
         if each is not None and each.layer is not None
     ]
     if not rows:
         raise UsageError(f"the model has no layers of the kinds {', '.join(kinds)}")
-    found = {name: predictor.predict([{**row, "dtype": name} for row in rows]) for name in PRECISIONS}
-    seconds = {name: np.zeros(len(asked)) for name in PRECISIONS}
+    predicted = {name: predictor.predict([{**row, "dtype": name} for row in rows]) for name in PRECISIONS}
+    seconds = {name: np.zeros(len(queried)) for name in PRECISIONS}
     for name, column in seconds.items():
-        column[[each is not None for each in asked]] = found[name].latency_s
-    outside = int((~(found["fp32"].in_range & found["int8"].in_range)).sum())
-    return Layers(asked, SplitCosts(graph_of(model), seconds["fp32"], seconds["int8"], BORDER), outside)
+        column[[each is not None for each in queried]] = predicted[name].latency_s
+    outside = int((~(predicted["fp32"].in_range & predicted["int8"].in_range)).sum())
+    return Layers(queried, SplitCosts(graph_of(model), seconds["fp32"], seconds["int8"], BORDER), outside)
 
 
 def operators(model: Any, layers: Sequence[str]) -> list[str]:
     """What layers of the ONNX file are called in the model that OpenVINO read from it."""
-    known = {operator.get_friendly_name() for operator in model.get_ops()}
-    found = [next((name for name in (f"{each}{WITHOUT_BIAS}", each) if name in known), None) for each in layers]
-    if None in found:
-        raise MednError(f"OpenVINO's model has no operator for the layer {layers[found.index(None)]!r}")
-    return [name for name in found if name is not None]
+    names = {operator.get_friendly_name() for operator in model.get_ops()}
+    operators = [next((name for name in (f"{layer}{WITHOUT_BIAS}", layer) if name in names), None) for layer in layers]
+    if None in operators:
+        raise MednError(f"OpenVINO's model has no operator for the layer {layers[operators.index(None)]!r}")
+    return [name for name in operators if name is not None]
 
 
 def in_fp32(model: Any, chosen: Mapping[str, bool]) -> list[str]:
     """The operators that stay in fp32: those not chosen, and any other that reads something in fp32."""
     quantised: dict[str, bool] = {}
-    found = []
+    kept = []
     for operator in model.get_ordered_ops():
         name, is_input = operator.get_friendly_name(), operator.get_type_name() == "Parameter"
         read = [each.get_source_output().get_node().get_friendly_name() for each in operator.inputs()]
@@ -135,8 +135,8 @@ def in_fp32(model: Any, chosen: Mapping[str, bool]) -> list[str]:
         if name in chosen or sources or is_input:
             quantised[name] = chosen.get(name, bool(sources) and all(sources))
             if not quantised[name] and not is_input:
-                found.append(name)
-    return found
+                kept.append(name)
+    return kept
 
 
 def in_int8(content: bytes, example: torch.Tensor, precisions: Mapping[str, bool]) -> Parts:
@@ -197,10 +197,10 @@ def told(layers: Layers, chosen: Flags) -> str:
     every, taken = Counter[str](), Counter[str]()
     for each, in_int8 in zip(layers.asked, chosen.tolist(), strict=True):
         if each is not None and each.layer is not None:
-            sort = "depthwise" if each.layer.values.get("groups", 1) != 1 else each.layer.kind
-            every[sort] += 1
-            taken[sort] += in_int8
-    return ", ".join(f"{sort} {taken[sort]} of {count}" for sort, count in every.items())
+            kind = "depthwise" if each.layer.values.get("groups", 1) != 1 else each.layer.kind
+            every[kind] += 1
+            taken[kind] += in_int8
+    return ", ".join(f"{kind} {taken[kind]} of {count}" for kind, count in every.items())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -43,8 +43,8 @@ def alone_s(layers: Sequence[Layer]) -> float:
         load = make_workload(layer, Condition())
         return lambda: load.module(*load.inputs)
 
-    found = best_s({layer: run(layer) for layer in layers}, PASSES)
-    return sum(found[layer] for layer in layers)
+    measured = best_s({layer: run(layer) for layer in layers}, PASSES)
+    return sum(measured[layer] for layer in layers)
 
 
 def once_for_all_row(predictor: Predictor, out: Path) -> dict[str, Any]:
@@ -101,14 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     predictor = medn.load(options.bundle, options.device)
     model = capture(residual_network(), torch.rand(IMAGE))
     with torch.no_grad():
-        found = [
+        rows = [
             once_for_all_row(predictor, options.out),
             halp_row(predictor, model, options.out),
             haq_row(predictor, model, options.out),
         ]
     about = {"device": predictor.device, "measured": "each layer alone, the sum over the entries that were checked"}
-    write_tables(options.out, "lookup_tables", found, about)
-    print(markdown_table(found))
+    write_tables(options.out, "lookup_tables", rows, about)
+    print(markdown_table(rows))
     return 0
 
 

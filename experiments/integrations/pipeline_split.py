@@ -94,13 +94,13 @@ def best_s(runs: Mapping[Any, Callable[[], object]], passes: int) -> dict[Any, f
 
     Seconds of the processor, which other programs disturb least; on one thread nothing else is waited for.
     """
-    found = dict.fromkeys(runs, np.inf)
+    best = dict.fromkeys(runs, np.inf)
     options = VisitOptions(seconds=VISIT_S)
     for _ in range(passes):
         for name, run in runs.items():
             samples = take_samples(_without_result(run), HostTimer(), process_resources(1), options)
-            found[name] = min(found[name], float(np.quantile(samples.cpu_s, IDLE_QUANTILE)))
-    return found
+            best[name] = min(best[name], float(np.quantile(samples.cpu_s, IDLE_QUANTILE)))
+    return best
 
 
 def _without_result(run: Callable[[], object]) -> Callable[[], None]:
@@ -126,8 +126,8 @@ def measured_layers_s(model: CapturedModel) -> Array:
     runs = {key: partial(workload.module, *workload.inputs) for key, workload in workloads.items()}
     for run in runs.values():
         run()
-    found = best_s(runs, passes=2)
-    return np.array([found[question(captured)] for captured in model.layers])
+    measured = best_s(runs, passes=2)
+    return np.array([measured[question(captured)] for captured in model.layers])
 
 
 def layers_s(model: CapturedModel, bundle: Path | None) -> tuple[Array, dict[str, Any]]:
@@ -171,12 +171,12 @@ def stage_runs(pipe: Pipe, example: torch.Tensor) -> tuple[list[Callable[[], Any
     return runs, output
 
 
-def row(way: str, found: Pipeline, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
-    predicted = [float(seconds[stage.start : stage.stop].sum()) for stage in found.stages]
+def row(way: str, pipeline: Pipeline, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
+    predicted = [float(seconds[stage.start : stage.stop].sum()) for stage in pipeline.stages]
     return {
         "stages": way,
         "begin with": " ".join(begin),
-        "layers": " ".join(str(stage.stop - stage.start) for stage in found.stages),
+        "layers": " ".join(str(stage.stop - stage.start) for stage in pipeline.stages),
         "expected ms": " ".join(f"{1e3 * each:.2f}" for each in predicted),
         "measured ms": " ".join(f"{1e3 * each:.2f}" for each in stage_s),
         "slowest, expected ms": 1e3 * max(predicted),
@@ -205,7 +205,7 @@ def compare(name: str, count: int, bundle: Path | None) -> tuple[list[dict[str, 
     seconds, about = layers_s(captured, bundle)
     ways, finding_s = both_ways(graph, seconds, count)
     starts = module_starts(graph.names)
-    begin = {way: [starts[stage.start] for stage in found.stages[1:]] for way, found in ways.items()}
+    begin = {way: [starts[stage.start] for stage in pipeline.stages[1:]] for way, pipeline in ways.items()}
     expected = model(example)
     runs: dict[tuple[str, int], Callable[[], object]] = {}
     for way in ways:
@@ -217,8 +217,8 @@ def compare(name: str, count: int, bundle: Path | None) -> tuple[list[dict[str, 
         runs |= {(way, place): run for place, run in enumerate(parts)}
     timed = best_s(runs, PASSES)
     rows = [
-        row(way, found, seconds, begin[way], [timed[way, place] for place in range(count)])
-        for way, found in ways.items()
+        row(way, pipeline, seconds, begin[way], [timed[way, place] for place in range(count)])
+        for way, pipeline in ways.items()
     ]
     about = {"model": name, "layers": len(graph), **about, "ms to find the stages": 1e3 * finding_s}
     return rows, about | {"outputs": f"equal to those of the whole model within {TOLERANCE} of the largest"}

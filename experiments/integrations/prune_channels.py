@@ -176,7 +176,7 @@ def compare(predictor: Predictor, share: float, passes: int = PASSES) -> tuple[l
     per_second = PerSecond(models["to seconds"], captured["original"], predictor)
     captured["to seconds"] = prune(models["to seconds"], example, per_second, step, seconds, budget_s)
     captured["to FLOPs"] = prune(
-        models["to FLOPs"], example, per_second.matter, 1, lambda found: found.flops, share * captured["original"].flops
+        models["to FLOPs"], example, per_second.matter, 1, lambda model: model.flops, share * captured["original"].flops
     )
     measured = measured_s(models, example, passes)
     rows = [

@@ -71,15 +71,15 @@ def search(predictor: Predictor, size: int, generations: int, seed: int = 0) -> 
         mutation=PM(eta=10, **whole),
         eliminate_duplicates=True,
     )
-    found = minimize(Networks(predictor), algorithm, ("n_gen", generations), seed=seed)
-    genes: NDArray[Any] = np.atleast_2d(found.X)
-    return genes[np.argsort(np.atleast_2d(found.F)[:, 0])]
+    result = minimize(Networks(predictor), algorithm, ("n_gen", generations), seed=seed)
+    genes: NDArray[Any] = np.atleast_2d(result.X)
+    return genes[np.argsort(np.atleast_2d(result.F)[:, 0])]
 
 
 def layer_by_layer_s(population: Population, predictor: Predictor) -> float:
     """The sum over a population with one question for each layer."""
-    _, asked = questions(population)
-    return sum(predictor.layer(kind, **parameters).latency_s for kind, parameters in rows(asked))
+    _, queries = questions(population)
+    return sum(predictor.layer(kind, **parameters).latency_s for kind, parameters in rows(queries))
 
 
 def asking_costs(population: Population, bundle: Path, device: str | None) -> dict[str, float]:

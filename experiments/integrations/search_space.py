@@ -66,7 +66,7 @@ class Convolutions(NamedTuple):
 
 def convolutions(population: Population) -> Convolutions:
     before = np.hstack([np.full((len(population), 1), IMAGE[1]), population.widths[:, :-1]])
-    found = []
+    layers = []
     for stage in range(STAGES):
         size = IMAGE[-1] // 2**stage
         width, kernel = population.widths[:, stage], population.kernels[:, stage]
@@ -74,7 +74,7 @@ def convolutions(population: Population) -> Convolutions:
             network = np.flatnonzero(population.depths[:, stage] > place)
             # The first convolution of a stage halves the size.
             still = {"in_size": size if place == 0 else size // 2, "stride": 2 if place == 0 else 1}
-            found.append(
+            layers.append(
                 {
                     "network": network,
                     "in_channels": (before[:, stage] if place == 0 else width)[network],
@@ -84,7 +84,7 @@ def convolutions(population: Population) -> Convolutions:
                     **{name: np.full(len(network), value) for name, value in still.items()},
                 }
             )
-    joined = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    joined = {name: np.concatenate([each[name] for each in layers]) for name in layers[0]}
     return Convolutions(joined.pop("network"), joined)
 
 
@@ -94,7 +94,7 @@ def questions(population: Population) -> tuple[Whole, dict[str, dict[str, Any]]]
     sizes = columns["in_size"] // columns["stride"]
     channels = columns["out_channels"]
     last = IMAGE[-1] // 2**STAGES
-    asked = {
+    queries = {
         "conv2d": {**columns, "bias": False},
         "batch_norm2d": {"channels": channels, "in_size": sizes},
         "activation": {"function": "relu", "elements": channels * sizes**2},
@@ -102,21 +102,21 @@ def questions(population: Population) -> tuple[Whole, dict[str, dict[str, Any]]]
         "linear": {"in_features": population.widths[:, -1], "out_features": CLASSES},
     }
     heads = np.arange(len(population))
-    return np.concatenate([network, network, network, heads, heads]), asked
+    return np.concatenate([network, network, network, heads, heads]), queries
 
 
 def latency_s(population: Population, predictor: Predictor) -> Array:
     """Seconds of every network: one question for each kind of layer, whatever the size of the population."""
-    network, asked = questions(population)
-    seconds = np.concatenate([predictor.predict(columns, kind).latency_s for kind, columns in asked.items()])
+    network, queries = questions(population)
+    seconds = np.concatenate([predictor.predict(columns, kind).latency_s for kind, columns in queries.items()])
     total = np.zeros(len(population))
     np.add.at(total, network, seconds)
     return total
 
 
-def rows(asked: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(queries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same questions one layer at a time."""
-    for kind, columns in asked.items():
+    for kind, columns in queries.items():
         spread = np.broadcast_arrays(*columns.values())
         for values in zip(*(column.tolist() for column in spread), strict=True):
             yield kind, dict(zip(columns, values, strict=True))

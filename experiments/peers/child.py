@@ -46,8 +46,8 @@ def main() -> None:
     model: Model = peer.fit(rows, options.seconds, options.seed, options.folder)
     spent = {"fit s": time.perf_counter() - began, "fit CPU s": _cpu_seconds() - cpu_began, "load before": load}
     np.save(options.folder / "predicted.npy", np.asarray(model.predict(model.prepare(rows.test))).reshape(-1))
-    found = costs(model, rows.test, TIMING_SHARE * options.seconds) | spent | {"note": model.note}
-    (options.folder / "result.json").write_text(json.dumps(found))
+    facts = costs(model, rows.test, TIMING_SHARE * options.seconds) | spent | {"note": model.note}
+    (options.folder / "result.json").write_text(json.dumps(facts))
 
 
 def _cpu_seconds() -> float:

@@ -43,7 +43,7 @@ class Rows:
             log_latency=self.log_latency,
             groups=self.groups,
             test=self.test,
-            **{f"categories/{name}": known for name, known in self.categories.items()},  # type: ignore[arg-type]
+            **{f"categories/{name}": values for name, values in self.categories.items()},  # type: ignore[arg-type]
         )
         return path
 
@@ -66,7 +66,7 @@ def frame(rows: Rows, inputs: Array) -> Any:
     import pandas
 
     made = pandas.DataFrame(rows.columns(inputs))
-    return made.assign(**{name: pandas.Categorical(made[name], known) for name, known in rows.categories.items()})
+    return made.assign(**{name: pandas.Categorical(made[name], values) for name, values in rows.categories.items()})
 
 
 @dataclass(frozen=True, eq=False)

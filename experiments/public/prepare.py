@@ -82,7 +82,7 @@ def token_sizes(row: Row) -> Row:
     expanded = row["n_expanded_embd"] // parallel
     attention = (row["n_head"] + 2 * row["n_kv_head"]) * (hidden // row["n_head"]) // parallel
     gates = 1 + row["use_gated_mlp"]
-    known = {
+    sizes = {
         "attn_pre_proj": (hidden, attention),
         "attn_post_proj": (hidden // parallel, hidden),
         "mlp_up_proj": (hidden, gates * expanded),
@@ -90,7 +90,7 @@ def token_sizes(row: Row) -> Row:
         "mlp_act": (gates * expanded, expanded),
         "attn_rope": (attention, attention),
     }
-    read, written = known.get(row["op"], (hidden, hidden))
+    read, written = sizes.get(row["op"], (hidden, hidden))
     return {"tokens": row["num_tokens"], "read": read, "written": written}
 
 

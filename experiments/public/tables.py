@@ -141,11 +141,11 @@ def run_of(table: PublicTable, data: Path, out: Path) -> Path:
 def tasks_of(table: PublicTable, data: Path, out: Path, seed: int = 0) -> list[Task]:
     """What `medn train` would learn from, one task for each kind and device, or for all devices together."""
     source = read_source(run_of(table, data, out))
-    found, refused = prepare(source, sorted(source.rows), table.split, seed, without_unstable=False)
+    prepared, refused = prepare(source, sorted(source.rows), table.split, seed, without_unstable=False)
     if refused:
         raise NothingMeasured("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
     return [
         Task(f"{table.name} {kind}", f"{table.about}, {device}", each.source.table, each.rows)
-        for device, kinds in found.items()
+        for device, kinds in prepared.items()
         for kind, each in kinds.items()
     ]
