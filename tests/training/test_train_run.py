@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from medn.runs.tables import kind_table, read_source
 from medn.training.candidate_store import load_candidate, load_candidates, save_candidate
 from medn.training.train_run import TrainOutcome, train_run
 from medn.training.tuning import open_journal
+from tests.conftest import load_plugins
 
 WriteRun = Callable[..., Path]
 
@@ -40,16 +42,40 @@ def by_place(outcome: TrainOutcome) -> dict[tuple[str, str], Candidate]:
     return {(each.kind, each.regressor): each for each in outcome.candidates}
 
 
-def test_every_kind_and_family_becomes_a_candidate(run: Path) -> None:
-    outcome = trained(run)
+class Finished(NamedTuple):
+    """A run that was trained. Copy it before changing anything."""
+
+    run: Path
+    outcome: TrainOutcome
+    progress: list[tuple[int, int, int]]
+
+
+@pytest.fixture(scope="module")
+def finished(write_run: WriteRun, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    run = write_run(tmp_path_factory.mktemp("finished") / "run", memory_bytes=None)
+    seen: list[tuple[int, int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        load_plugins(patch, "plain_regressors")
+        outcome = trained(run, seed=3, on_progress=lambda done, planned, made: seen.append((done, planned, len(made))))
+    return Finished(run, outcome, seen)
+
+
+@pytest.fixture
+def finished_copy(finished: Finished, tmp_path: Path, plain_regressors: ModuleType) -> Path:
+    found: Path = shutil.copytree(finished.run, tmp_path / "finished")
+    return found
+
+
+def test_every_kind_and_family_becomes_a_candidate(finished: Finished) -> None:
+    outcome = finished.outcome
     assert set(by_place(outcome)) == {
         (kind, family) for kind in ("activation", "linear") for family in ("median", "test-law")
     }
     assert (outcome.trained, outcome.refused) == (4, ())
 
 
-def test_the_law_is_found_and_the_best_is_chosen_on_validation(run: Path) -> None:
-    outcome = trained(run)
+def test_the_law_is_found_and_the_best_is_chosen_on_validation(finished: Finished) -> None:
+    outcome = finished.outcome
     assert [(each.kind, each.regressor) for each in outcome.best()] == [
         ("activation", "test-law"),
         ("linear", "test-law"),
@@ -59,8 +85,8 @@ def test_the_law_is_found_and_the_best_is_chosen_on_validation(run: Path) -> Non
     assert abs(best.settings["slope"] - 0.8) < 0.1
 
 
-def test_a_candidate_says_all_that_is_known(run: Path) -> None:
-    candidate = by_place(trained(run, seed=3))["linear", "test-law"]
+def test_a_candidate_says_all_that_is_known(finished: Finished) -> None:
+    candidate = by_place(finished.outcome)["linear", "test-law"]
     assert sum(candidate.split_sizes.values()) == 78
     assert candidate.scores.keys() >= {"validation", "test", "test_inside"}
     assert ("test_outside" in candidate.scores) == (candidate.outside > 0)
@@ -77,8 +103,8 @@ def test_a_candidate_says_all_that_is_known(run: Path) -> None:
     assert candidate.target["idle"]
 
 
-def test_a_saved_candidate_predicts_intervals_and_range_alike(run: Path) -> None:
-    trained(run)
+def test_a_saved_candidate_predicts_intervals_and_range_alike(finished: Finished) -> None:
+    run = finished.run
     (candidate,) = (
         each for each in load_candidates(run / "candidates") if (each.kind, each.regressor) == ("linear", "test-law")
     )
@@ -91,28 +117,37 @@ def test_a_saved_candidate_predicts_intervals_and_range_alike(run: Path) -> None
     assert inside.mean() > 0.8
 
 
-def test_the_history_of_the_search_is_kept(run: Path) -> None:
-    trained(run)
-    (journal,) = (run / "candidates" / "made-up" / "linear" / "test-law").glob("*.journal")
+def test_the_history_of_the_search_is_kept(finished: Finished) -> None:
+    (journal,) = (finished.run / "candidates" / "made-up" / "linear" / "test-law").glob("*.journal")
     assert open_journal(journal).trials[0].params == {"slope": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("family", "reason"),
-    [
-        ("test-broken", "RuntimeError: this family always fails"),
-        ("test-lying", r"the deployed form differs by 0.01 from the fitted regressor"),
-        ("test-hasty", "it had no time to learn: an error of "),
-        ("test-absent", "test-absent needs no_such_library: pip install 'medn[train]'"),
-    ],
-)
-def test_a_family_that_fails_is_a_row_with_the_reason(run: Path, family: str, reason: str) -> None:
-    outcome = trained(run, "median", family, kinds=["linear"])
-    assert by_place(outcome)["linear", family].reason.startswith(reason)
-    assert [each.regressor for each in outcome.best()] == ["median"]
-    assert {each.regressor: each.is_good for each in load_candidates(run / "candidates")} == {
+FAILING = {
+    "test-broken": "RuntimeError: this family always fails",
+    "test-lying": "the deployed form differs by 0.01 from the fitted regressor",
+    "test-hasty": "it had no time to learn: an error of ",
+    "test-absent": "test-absent needs no_such_library: pip install 'medn[train]'",
+}
+
+
+@pytest.fixture(scope="module")
+def failing(write_run: WriteRun, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    run = write_run(tmp_path_factory.mktemp("failing") / "run", memory_bytes=None)
+    with pytest.MonkeyPatch.context() as patch:
+        load_plugins(patch, "plain_regressors")
+        return Finished(run, trained(run, "median", *FAILING, kinds=["linear"]), [])
+
+
+@pytest.mark.parametrize("family", list(FAILING))
+def test_a_family_that_fails_is_a_row_with_the_reason(failing: Finished, family: str) -> None:
+    assert by_place(failing.outcome)["linear", family].reason.startswith(FAILING[family])
+
+
+def test_families_that_fail_are_kept_beside_the_good_ones(failing: Finished) -> None:
+    assert [each.regressor for each in failing.outcome.best()] == ["median"]
+    assert {each.regressor: each.is_good for each in load_candidates(failing.run / "candidates")} == {
         "median": True,
-        family: False,
+        **dict.fromkeys(FAILING, False),
     }
 
 
@@ -142,21 +177,19 @@ def test_nothing_but_refused_kinds_is_said(write_run: WriteRun, run: Path) -> No
         trained(write_run(run.parent / "few", activations=5), "median", kinds=["activation"])
 
 
-def test_finished_candidates_are_not_fitted_again(run: Path) -> None:
-    first = trained(run)
-    again = trained(run)
+def test_finished_candidates_are_not_fitted_again(finished: Finished, finished_copy: Path) -> None:
+    again = trained(finished_copy, seed=3)
     assert again.trained == 0
     assert [each.summary() for each in again.candidates] == json.loads(
-        json.dumps([each.summary() for each in first.candidates])
+        json.dumps([each.summary() for each in finished.outcome.candidates])
     )
 
 
 @pytest.mark.parametrize(
     "change", [{"seed": 1}, {"without_unstable": True}, {"seconds": 3.0}], ids=["seed", "rows", "time"]
 )
-def test_what_changes_the_answer_trains_again(run: Path, change: dict[str, Any]) -> None:
-    trained(run, "test-law", kinds=["linear"])
-    assert trained(run, "test-law", kinds=["linear"], **change).trained == 1
+def test_what_changes_the_answer_trains_again(finished_copy: Path, change: dict[str, Any]) -> None:
+    assert trained(finished_copy, "test-law", kinds=["linear"], **{"seed": 3, **change}).trained == 1
 
 
 def test_more_time_goes_on_with_the_search(run: Path) -> None:
@@ -166,13 +199,12 @@ def test_more_time_goes_on_with_the_search(run: Path) -> None:
     assert more.scores["validation"]["mape"] <= first.scores["validation"]["mape"] + 1e-9
 
 
-def test_damaged_arrays_are_noticed_and_trained_again(run: Path) -> None:
-    trained(run, "median", kinds=["linear"])
-    folder = run / "candidates" / "made-up" / "linear" / "median"
+def test_damaged_arrays_are_noticed_and_trained_again(finished_copy: Path) -> None:
+    folder = finished_copy / "candidates" / "made-up" / "linear" / "median"
     (folder / "arrays.safetensors").write_bytes(b"something else")
     with pytest.raises(StoreError, match=r"arrays.safetensors is not the one it was saved with"):
         load_candidate(folder)
-    assert trained(run, "median", kinds=["linear"]).trained == 1
+    assert trained(finished_copy, "median", kinds=["linear"], seed=3).trained == 1
     assert load_candidate(folder).is_good
 
 
@@ -222,11 +254,9 @@ def test_processes_give_what_one_process_gives(write_run: WriteRun, run: Path) -
     assert [each.scores for each in one.candidates] == [each.scores for each in two.candidates]
 
 
-def test_progress_counts_to_the_end(run: Path) -> None:
-    seen: list[tuple[int, int, int]] = []
-    trained(run, on_progress=lambda done, planned, made: seen.append((done, planned, len(made))))
-    assert [done for done, _, _ in seen] == [1, 2, 3, 4]
-    assert {planned for _, planned, _ in seen} == {4}
+def test_progress_counts_to_the_end(finished: Finished) -> None:
+    assert [done for done, _, _ in finished.progress] == [1, 2, 3, 4]
+    assert {planned for _, planned, _ in finished.progress} == {4}
 
 
 def test_devices_are_trained_apart(write_run: WriteRun, run: Path) -> None:
@@ -284,9 +314,9 @@ def test_forms_inside_forms_are_packed_and_unpacked() -> None:
     assert again.arrays["x"].dtype == np.float32
 
 
-def test_a_full_or_forbidden_folder_is_one_sentence(run: Path) -> None:
-    candidate = trained(run, "median", kinds=["linear"]).candidates[0]
-    root = run / "elsewhere"
+def test_a_full_or_forbidden_folder_is_one_sentence(finished: Finished, tmp_path: Path) -> None:
+    candidate = by_place(finished.outcome)["linear", "median"]
+    root = tmp_path / "elsewhere"
     (root / "made-up" / "linear" / "median" / "candidate.json").mkdir(parents=True)
     with pytest.raises(StoreError, match=r"cannot write .*candidate.json"):
         save_candidate(root, candidate)
