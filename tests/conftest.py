@@ -89,7 +89,7 @@ def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPat
     with pytest.MonkeyPatch.context() as patch:
         load_plugins(patch, "plain_regressors")
         run = write_run(tmp_path_factory.mktemp("trained") / "desk")
-        train_run(run, seconds=4.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
+        train_run(run, seconds=2.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
     return run
 
 

@@ -48,7 +48,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a declared kind that went all the way."""
     folder = tmp_path_factory.mktemp("declared")
     assert imported(folder, "--work", "work", "--bytes", "moved", "--layer", "heads,tokens") == 0
-    assert run(["train", str(folder / "run"), "--time", "4", "--regressors", "median,ridge,roofline"]) == 0
+    assert run(["train", str(folder / "run"), "--time", "2", "--regressors", "median,ridge,roofline"]) == 0
     assert run(["select", str(folder / "run")]) == 0
     return folder / "run"
 
@@ -72,7 +72,7 @@ def test_the_import_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_table_without_any_work_is_learned_from_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert imported(tmp_path, "--drop", "work,moved") == 0
-    assert run(["train", str(tmp_path / "run"), "--time", "4", "--regressors", "ridge,roofline"]) == 0
+    assert run(["train", str(tmp_path / "run"), "--time", "2", "--regressors", "ridge,roofline"]) == 0
     assert "a roofline needs the inputs 'flops' and 'memory_bytes'" in capsys.readouterr().out
     assert run(["select", str(tmp_path / "run")]) == 0
 
@@ -164,7 +164,7 @@ def test_the_server_describes_and_answers_the_kind(shipped: Path) -> None:
 
 def test_exported_tables_are_trained_from_alone(shipped: Path, tmp_path: Path) -> None:
     assert run(["export", str(shipped), "--to", str(tmp_path / "tables")]) == 0
-    assert run(["train", str(tmp_path / "tables"), "--time", "2", "--regressors", "ridge"]) == 0
+    assert run(["train", str(tmp_path / "tables"), "--time", "1", "--regressors", "ridge"]) == 0
     assert run(["select", str(tmp_path / "tables")]) == 0
     assert medn.load(tmp_path / "tables" / "tables.medn").kinds == ("my_op",)
 
@@ -282,7 +282,7 @@ def test_odd_names_of_columns_do_no_harm(tmp_path: Path) -> None:
     text = ",".join(names) + ",took_us\n" + "".join(f"{row},{int(row.split(',')[4]) ** 2}\n" for row in rows)
     assert imported(tmp_path, text=text) == 0
     folder = str(tmp_path / "run")
-    assert run(["train", folder, "--time", "2", "--regressors", "ridge,test-law"]) == 0
+    assert run(["train", folder, "--time", "1", "--regressors", "ridge,test-law"]) == 0
     assert run(["select", folder]) == 0
     predictor = medn.load(tmp_path / "run" / "run.medn")
     asked = dict.fromkeys(names, 50)

@@ -64,7 +64,7 @@ def test_what_was_trained_before_can_be_chosen_and_shipped(old_run: Path) -> Non
 
 
 def test_an_old_run_is_trained_on(old_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["train", str(old_run), "--time", "4", "--regressors", "linear,roofline", "--json"]) == 0
+    assert run_command(["train", str(old_run), "--time", "2", "--regressors", "linear,roofline", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {each["regressor"] for each in told["candidates"] if not each["reason"]} == {"linear", "roofline"}
 

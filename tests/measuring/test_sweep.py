@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,7 +20,7 @@ from medn.core.statistic import Target
 from medn.core.values import Point, Visit
 from medn.devices.cpu_sheet import cpu_sheet
 from medn.layer_generators.sweep import SweepConfig, parse_sweep
-from medn.measuring.sweep import run_sweep
+from medn.measuring.sweep import SweepOutcome, run_sweep
 from medn.runs.folder import RunFolder
 from medn.runs.summary import summarise
 from medn.runs.tables import kind_table, read_source
@@ -44,10 +45,27 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def test_a_sweep_visits_every_point_in_every_pass(folder: RunFolder) -> None:
-    outcome = run_sweep(small_config(), folder)
-    assert (outcome.visits, outcome.finished) == (12, True)
-    with folder.store() as store:
+class Swept(NamedTuple):
+    """A sweep that was finished. Copy its folder before changing anything."""
+
+    folder: RunFolder
+    outcome: SweepOutcome
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    folder = RunFolder(tmp_path_factory.mktemp("swept") / "run")
+    return Swept(folder, run_sweep(small_config(), folder))
+
+
+@pytest.fixture
+def swept_copy(swept: Swept, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(swept.folder.path, tmp_path / "swept"))
+
+
+def test_a_sweep_visits_every_point_in_every_pass(swept: Swept) -> None:
+    assert (swept.outcome.visits, swept.outcome.finished) == (12, True)
+    with swept.folder.store() as store:
         visited = store.visited()
         assert [sorted(passes) for passes in visited.values()] == [[0, 1]] * 6
         assert Target.from_definition(store.read_note("target"))
@@ -55,9 +73,8 @@ def test_a_sweep_visits_every_point_in_every_pass(folder: RunFolder) -> None:
         assert first.visits[0].probes.keys() == {"load_average"}
 
 
-def test_a_finished_sweep_has_nothing_more_to_do(folder: RunFolder) -> None:
-    run_sweep(small_config(), folder)
-    assert run_sweep(small_config(), folder).visits == 0
+def test_a_finished_sweep_has_nothing_more_to_do(swept_copy: RunFolder) -> None:
+    assert run_sweep(small_config(), swept_copy).visits == 0
 
 
 def test_a_sweep_cut_short_by_time_goes_on_where_it_stopped(folder: RunFolder) -> None:
@@ -79,8 +96,8 @@ def test_unstable_points_get_more_visits(folder: RunFolder) -> None:
     assert run_sweep(small_config(measure=measure), folder).visits > 12
 
 
-def test_a_run_measured_elsewhere_is_not_mixed_in_silently(folder: RunFolder) -> None:
-    run_sweep(small_config(), folder)
+def test_a_run_measured_elsewhere_is_not_mixed_in_silently(swept_copy: RunFolder) -> None:
+    folder = swept_copy
     with folder.store() as store:
         store._connection.execute(
             "UPDATE environments SET id = 'elsewhere', manifest = json_set(manifest, '$.cpu.model', 'Another CPU')"

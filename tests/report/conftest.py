@@ -25,7 +25,7 @@ def chosen_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.syspath_prepend(str(PLUGINS))
         importlib.import_module("plain_regressors")
         run: Path = importlib.import_module("made_up_run").write_run(tmp_path_factory.mktemp("runs") / "desk")
-        train_run(run, seconds=3.0, families=("median", "roofline", "test-law"))
+        train_run(run, seconds=2.0, families=("median", "roofline", "test-law"))
         select_run(run, Budget())
     return run
 
