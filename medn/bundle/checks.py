@@ -10,6 +10,7 @@ from typing import Any
 
 from medn.core.checking import check_name, check_numbers, check_scalars
 from medn.core.data_sheet import sheet_mistakes
+from medn.core.dtypes import stated_dtypes
 from medn.core.text import shown
 from medn.deployed.candidate import Candidate
 from medn.layer_generators.declared_kind import DeclaredKind
@@ -31,6 +32,8 @@ def check_candidate(candidate: Candidate) -> None:
     for device, sheet in candidate.sheets.items():
         if mistakes := sheet_mistakes(sheet):
             raise ValueError(f"the data sheet of {shown(device)} says {'; '.join(mistakes)}")
+    if stated_dtypes(candidate.dtypes) != dict(candidate.dtypes):
+        raise ValueError("it states data types that medn knows already")
     check_numbers("its size", [candidate.size_bytes])
     for table in (candidate.coverage, *candidate.scores.values()):
         check_numbers("its scores", [number for number in table.values() if number is not None])

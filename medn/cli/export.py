@@ -43,12 +43,15 @@ def write_dataset(store: Store, to: Path, *, raw: bool = False) -> list[Path]:
     from medn.core.dataset import write_parquet, write_samples
     from medn.runs.imported_kinds import kind_notes
     from medn.runs.measured import read_measured
+    from medn.runs.stated_dtypes import dtypes_note, read_dtypes
 
     measurements, chosen = read_measured(store)
     drop = (store.read_note("config") or {}).get("drop", ())
     try:
-        environments = store.environments()
-        files = write_parquet(to, measurements, chosen.target, drop, lambda kind: kind_notes(kind, environments))
+        environments, dtypes = store.environments(), dtypes_note(read_dtypes(store))
+        files = write_parquet(
+            to, measurements, chosen.target, drop, lambda kind: kind_notes(kind, environments) | dtypes
+        )
         if raw:
             files.append(write_samples(to / SAMPLES_FILE, measurements))
     except OSError as error:

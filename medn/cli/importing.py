@@ -42,6 +42,10 @@ def import_rows(
     where: Annotated[
         list[str], typer.Option("--where", metavar="COLUMN=A,B", help="Only rows with one of these values.")
     ] = [],  # noqa: B006
+    dtype: Annotated[
+        list[str],
+        typer.Option("--dtype", metavar="NAME=BYTES", help="A further data type, with the bytes of an element."),
+    ] = [],  # noqa: B006
     mix_environments: Annotated[
         bool, typer.Option("--mix-environments", help="Add to a run that holds something else already.")
     ] = False,
@@ -65,7 +69,7 @@ def import_rows(
     from medn.importing.table_file import open_table
     from medn.runs.folder import RunFolder
 
-    only_with_kind = (latency, unit, layer, device, work, moved, drop, rename, where)
+    only_with_kind = (latency, unit, layer, device, work, moved, drop, rename, where, dtype)
     if (mapping is None) == (not kind):
         raise UsageError("say what the table holds: either --map MAPPING, or --kind NAME with --latency COLUMN")
     if mapping is not None and any(only_with_kind):
@@ -93,6 +97,7 @@ def import_rows(
                 drop=_names(drop),
                 rename=dict(_pair("--rename", argument) for argument in rename),
                 where={name: _names(values) for name, values in (_pair("--where", argument) for argument in where)},
+                dtypes=_dtypes(dtype),
             ),
         )
         meaning, declared, notes = declaration.mapping, declaration.kind, declaration.notes
@@ -121,6 +126,17 @@ def import_rows(
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _dtypes(arguments: list[str]) -> dict[str, float]:
+    from medn.core.dtypes import stated_dtypes
+    from medn.estimator.table_files import read_value
+
+    pairs = [_pair("--dtype", argument) for argument in arguments]
+    try:
+        return stated_dtypes({name: read_value(size) for name, size in pairs})
+    except ValueError as error:
+        raise UsageError(f"--dtype: {error}") from None
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -36,7 +36,7 @@ NO_DTYPES: Mapping[str, float] = {}
 LARGEST_ELEMENT = 64
 SMALLEST_ELEMENT = 1 / 64
 
-FURTHER = "Others need the bytes of one element stated, as in dtypes: {nvfp4: 0.5625}"
+FURTHER = "Others need the bytes of one element stated where they are measured, as in dtypes: {nvfp4: 0.5625}"
 """What a data type that is not known is answered with: the nearest name would be another type."""
 
 OUTPUT_TOLERANCE = {"fp64": 0.02, "fp32": 0.02, "fp16": 0.05, "bf16": 0.05}

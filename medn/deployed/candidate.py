@@ -66,6 +66,8 @@ class Candidate:
     """Those that one regressor learned together; empty for a regressor of its device alone."""
     sheets: Sheets = field(default_factory=dict)
     """The data sheets, by device, that inputs are derived from; empty where none is."""
+    dtypes: Mapping[str, float] = field(default_factory=dict)
+    """The bytes of one element that inputs are derived from, of the data types that are not medn's own."""
     costs: Mapping[str, float] = field(default_factory=dict)
     """What the deployed form takes, as `medn.choosing.costs` measured it; empty until then."""
     checked: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class Candidate:
 
     def summary(self) -> Json:
         """The facts one wants to see in a list, ready for JSON."""
-        long = ("schema", "deployed", "checked", "inputs", "constants", "target", "sheets")
+        long = ("schema", "deployed", "checked", "inputs", "constants", "target", "sheets", "dtypes")
         return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.name not in long}
 
 
@@ -113,7 +115,7 @@ def deployed_of(candidate: Candidate) -> Deployed:
 def describe(candidate: Candidate) -> tuple[Json, Arrays]:
     """Everything a candidate is: facts that JSON can hold, and the arrays of what is deployed."""
     facts = candidate.summary()
-    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target", "sheets")}
+    facts |= {name: plain(getattr(candidate, name)) for name in ("inputs", "constants", "target", "sheets", "dtypes")}
     facts["schema"] = pack_schema(candidate.schema) if candidate.schema else None
     packed, arrays = pack_deployed(candidate.deployed) if candidate.deployed else ({}, {})
     return facts | packed, arrays

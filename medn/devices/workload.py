@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 POOL_SIZE = 1_048_573
 """A prime, so that the rows of a large weight do not repeat in step with the pool."""
 POOL_SEED = 20_240_229
-TORCH_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "float32"}
-"""What torch computes in. Layers in int8 are quantised afterwards, and their inputs and outputs stay as they are."""
+TORCH_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+"""What torch computes in, where that is not float32. Layers in any other data type, such as int8, are converted by the
+backend afterwards, and their inputs and outputs stay as they are."""
 
 
 class WrongOutput(MednError):
@@ -76,8 +77,13 @@ class Workload:
     def _key(self) -> str:
         import torch
 
-        dtype = TORCH_DTYPES[self.condition.dtype]
+        dtype = torch_dtype(self.condition)
         return content_key([self.layer.key, self.condition.batch_size, dtype, torch.__version__, medn.__version__])
+
+
+def torch_dtype(condition: Condition) -> str:
+    """The name of what torch computes in."""
+    return TORCH_DTYPES.get(condition.dtype, "float32")
 
 
 def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = None, device: str = "cpu") -> Workload:
@@ -91,7 +97,7 @@ def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = 
 
     kind = layer_kinds[layer.kind]
     values = kind.values_of(layer)
-    dtype = getattr(torch, TORCH_DTYPES[condition.dtype])
+    dtype = getattr(torch, torch_dtype(condition))
     with torch.device(device), _without_random_initialisation():
         module = kind.build(values)
     module = module.eval().requires_grad_(False).to(dtype)

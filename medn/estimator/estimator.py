@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medn.bundle.bundle import Entry
+from medn.core.conditions import ALWAYS_SAID, CONDITIONS
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
 from medn.core.errors import UsageError
 from medn.core.quantities import from_learned
@@ -64,10 +65,11 @@ class Estimator:
         self.sheet = entry.latency.sheets.get(device, NO_SHEET)
         self.deployed = deployed_of(entry.latency)
         self.kind = entry.layer_kind
-        self.question = Question(self.kind, entry.usual)
+        self.question = Question(self.kind, entry.usual, entry.latency.dtypes)
         self.range = self.deployed.range
         self.level = self.deployed.interval.guaranteed_level
-        self.constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
+        constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
+        self.constants = {**_unknown_conditions(entry.usual), **constants}
         further = {name: deployed_of(found) for name, found in entry.further.items()}
         self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
         for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
@@ -130,7 +132,7 @@ class Estimator:
         return dict(zip(names, (latency_s * (form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
 
     def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
-        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet)}
+        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet, self.question.element_bytes)}
         return Rows(columns, self._inputs(columns, self.range, rows))
 
     def estimate(self, prepared: Rows, further: Collection[str] | None = None) -> Estimates:
@@ -168,3 +170,9 @@ class Estimator:
         further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
         return Prediction(*numbers, self.level, found.in_range.item(), **further)
+
+
+def _unknown_conditions(usual: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The conditions that were declared after a bundle was made: it was measured at their defaults."""
+    later = {name: each.default for name, each in CONDITIONS.items() if name not in (*ALWAYS_SAID, *usual)}
+    return {name: default for name, default in later.items() if default is not None}

@@ -6,7 +6,7 @@ entry of b bits stands at b - 1. It adds entries up and compares sums, so the un
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +51,22 @@ def _question(predictor: LayerPredictor, layer: Layer, pair: tuple[int, int], dt
     row: dict[str, Any] = {"kind": layer.kind, **layer.values}
     if set(BITS) <= set(predictor.estimator(layer.kind).question.names):
         return row | dict(zip(BITS, pair, strict=True))
-    return row | {"dtype": narrowest(dtypes, max(pair))}
+    return row | {"dtype": narrowest(dtypes, max(pair), predictor.estimator(layer.kind).question.element_bytes)}
 
 
-def narrowest(dtypes: Sequence[str], bits: int) -> str:
+def narrowest(dtypes: Sequence[str], bits: int, element_bytes: Mapping[str, float] = ELEMENT_BYTES) -> str:
     """The narrowest data type that holds so many bits.
 
     >>> narrowest(["fp32", "bf16"], 8), narrowest(["fp32", "bf16"], 17)
     ('bf16', 'fp32')
     """
-    unknown = [name for name in dtypes if name not in ELEMENT_BYTES]
+    unknown = [name for name in dtypes if name not in element_bytes]
     if unknown:
-        raise UsageError(f"dtypes: must be of {', '.join(ELEMENT_BYTES)} (got {', '.join(unknown)})")
-    fitting = [name for name in dtypes if 8 * ELEMENT_BYTES[name] >= bits]
+        raise UsageError(f"dtypes: must be of {', '.join(element_bytes)} (got {', '.join(unknown)})")
+    fitting = [name for name in dtypes if 8 * element_bytes[name] >= bits]
     if not fitting:
         raise UsageError(f"none of the data types {', '.join(dtypes)} holds {bits} bits")
-    return min(fitting, key=lambda name: ELEMENT_BYTES[name])
+    return min(fitting, key=lambda name: element_bytes[name])
 
 
 def write_haq(path: Path, table: Array) -> None:

@@ -136,7 +136,9 @@ def _check_conditions(
     for name, declared in ((name, declared) for name, declared in conditions.items() if name in cells):
         wrong = [said for value in cells[name] if (said := declared.mistake(declared.fitted(value)))]
         if len(wrong) > MOST_GAPS * len(cells[name]):
-            mistakes.append(f"{name} is a condition and {wrong[0]}; make it an input with --rename {name}=NEW_NAME")
+            size = "say --dtype NAME=BYTES, or " if declared.further else ""
+            remedy = f"{size}make it an input with --rename {name}=NEW_NAME"
+            mistakes.append(f"{name} is a condition and {wrong[0]}; {remedy}")
     if mistakes:
         raise ConfigError(str(table.path), mistakes)
 

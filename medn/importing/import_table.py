@@ -23,6 +23,7 @@ from medn.layer_generators.declared_kind import DeclaredKind
 from medn.layer_generators.kind import layer_kinds
 from medn.runs.folder import RunFolder
 from medn.runs.imported_kinds import DECLARED, ImportedKinds
+from medn.runs.stated_dtypes import keep_dtypes
 from medn.runs.tables import SHEETS_NOTE, TEST_PART
 
 ROWS_PER_NOTICE = 5_000
@@ -72,6 +73,7 @@ def import_table(
         # What other tables of the run declared under the same name must agree.
         told = ImportedKinds.of({**store.environments(), environment: manifest})
         reader = PointReader(mapping, told.declared.get(mapping.kind) or layer_kinds[mapping.kind])
+        keep_dtypes(store, mapping.dtypes)
         store.add_environment(environment, manifest)
         if mapping.test:
             store.add_environment(test_environment, test_manifest)

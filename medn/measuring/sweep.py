@@ -24,6 +24,7 @@ from medn.layer_generators.sweep import SweepConfig
 from medn.measuring.visits import Visitor
 from medn.runs.folder import RunFolder
 from medn.runs.measured import read_measured, record_target
+from medn.runs.stated_dtypes import keep_dtypes
 from medn.runs.tables import SHEETS_NOTE
 
 FINAL_STATUSES = ("unsupported", "failed", "wrong")
@@ -82,6 +83,7 @@ def run_sweep(
     visits, timed_s = 0, 0.0
     with folder.locked(), folder.store() as store:
         environment = _enter_environment(store, devices, mix_environments)
+        keep_dtypes(store, config.dtypes)
         kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
         named = {device.name: device.backend for device in config.devices}
         store.note(SHEETS_NOTE, _sheets(config, devices, store.read_note(SHEETS_NOTE) or {}))

@@ -64,7 +64,8 @@ def _staircase(
     typical = _row(table, place)
     fixed = {**layer, "device": typical.get("device", candidate.device)}
     columns = {name: np.full(len(values), value) for name, value in fixed.items()} | {parameter: values}
-    asked = input_columns(kind, columns, InputChoice.from_config(candidate.inputs), sheets=candidate.sheets)
+    choice = InputChoice.from_config(candidate.inputs)
+    asked = input_columns(kind, columns, choice, sheets=candidate.sheets, dtypes=candidate.dtypes)
     # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
     inputs = as_inputs({**typical, **asked}, table.schema)
     answer = deployed_of(candidate).answer(inputs)

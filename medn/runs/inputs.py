@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS, Sheet, Sheets
+from medn.core.dtypes import ELEMENT_BYTES, NO_DTYPES
 from medn.core.errors import UsageError
 from medn.layer_generators.features import TILES, analytic_columns
 from medn.layer_generators.hardware import hardware_remainders
@@ -38,7 +39,12 @@ class InputChoice:
 
 
 def input_columns(
-    kind: LayerKind, columns: Columns, choice: InputChoice, probes: Sequence[str] = (), sheets: Sheets = NO_SHEETS
+    kind: LayerKind,
+    columns: Columns,
+    choice: InputChoice,
+    probes: Sequence[str] = (),
+    sheets: Sheets = NO_SHEETS,
+    dtypes: Mapping[str, float] = NO_DTYPES,
 ) -> dict[str, Any]:
     """The chosen inputs of many layers of one kind: what is asked for, what follows from it, what was probed.
 
@@ -57,8 +63,9 @@ def input_columns(
         chosen |= {name: column for name, column in columns.items() if name not in probes}
     sheet = row_sheet(sheets, columns.get("device")) if "hardware" in choice.groups else NO_SHEET
     if "analytic" in choice.groups or sheet:
-        derived = _analytic(kind, columns, sheet)
-        analytic = derived if not sheet else analytic_columns(kind, columns)
+        element_bytes = {**ELEMENT_BYTES, **dtypes}
+        derived = _analytic(kind, columns, sheet, element_bytes)
+        analytic = derived if not sheet else analytic_columns(kind, columns, NO_SHEET, element_bytes)
         chosen |= analytic if "analytic" in choice.groups else {}
         chosen |= {name: column for name, column in derived.items() if name not in analytic}
     if "probes" in choice.groups:
@@ -87,14 +94,17 @@ def shared_sheets(sheets: Sheets, devices: Sequence[str]) -> Sheets:
     return {device: {name: sheet[name] for name in shared} for device, sheet in own.items()} if shared else {}
 
 
-def _analytic(kind: LayerKind, columns: Columns, sheet: Sheet) -> dict[str, Any]:
+def _analytic(kind: LayerKind, columns: Columns, sheet: Sheet, element_bytes: Mapping[str, float]) -> dict[str, Any]:
     needed = [*(parameter.name for parameter in kind.parameters), "batch_size", "dtype"]
     missing = [name for name in needed if name not in columns]
     if missing:
         raise UsageError(
             f"the analytic inputs of {kind.name} need the columns {', '.join(needed)} ({', '.join(missing)} missing)"
         )
-    return analytic_columns(kind, columns, sheet)
+    unknown = sorted(set(np.unique(columns["dtype"]).tolist()) - set(element_bytes))
+    if unknown:
+        raise UsageError(f"the analytic inputs of {kind.name} need the bytes of one element of {', '.join(unknown)}")
+    return analytic_columns(kind, columns, sheet, element_bytes)
 
 
 def remainders(kind: LayerKind) -> list[str]:

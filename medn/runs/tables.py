@@ -28,6 +28,7 @@ from medn.runs.folder import RunFolder
 from medn.runs.imported_kinds import IMPORTED_NOTE, ImportedKinds
 from medn.runs.inputs import InputChoice, input_columns, shared_sheets
 from medn.runs.measured import RunTarget, read_measured
+from medn.runs.stated_dtypes import dtypes_in, read_dtypes
 from medn.runs.summary import UNSTABLE_ABOVE
 
 SHEETS_NOTE = "sheets"
@@ -55,6 +56,8 @@ class Source:
     """The data sheets of devices, as far as they are known."""
     environments: Mapping[str, Any] = field(default_factory=dict)
     """Where rows are from, by id."""
+    dtypes: Mapping[str, float] = field(default_factory=dict)
+    """The data types that the run states beside medn's own, with the bytes of one element."""
 
     def layer_kind(self, name: str) -> LayerKind:
         if name not in self.imported.declared and name not in layer_kinds:
@@ -92,6 +95,8 @@ class KindTable:
     devices: tuple[str, ...] = ()
     sheets: Sheets = field(default_factory=dict)
     """What the inputs that follow from data sheets were made with, by device."""
+    dtypes: Mapping[str, float] = field(default_factory=dict)
+    """The bytes of one element that inputs were made with, of the data types that are not medn's own."""
     is_test: NDArray[np.bool_] | None = None
     """The rows that are for test only; None where the data says nothing about it."""
 
@@ -150,6 +155,7 @@ def _read_run(folder: RunFolder) -> Source:
         config = store.read_note("config") or {}
         environments = store.environments()
         sheets = store.read_note(SHEETS_NOTE) or {}
+        dtypes = read_dtypes(store)
     if not measurements:
         raise NothingMeasured(f"{folder.path} holds no measurements yet. Make them with: medn sweep CONFIG")
     rows: dict[str, list[Row]] = {}
@@ -165,6 +171,7 @@ def _read_run(folder: RunFolder) -> Source:
         ImportedKinds.of(environments),
         sheets,
         environments,
+        dtypes,
     )
 
 
@@ -176,6 +183,7 @@ def _read_parquet(files: Sequence[Path]) -> Source:
     rows: dict[str, list[Row]] = {}
     target: dict[str, Any] = {}
     told: dict[str, Any] = {}
+    dtypes: dict[str, float] = {}
     for file in files:
         try:
             table = pyarrow.parquet.read_table(file)
@@ -187,10 +195,11 @@ def _read_parquet(files: Sequence[Path]) -> Source:
             rows[notes[b"medn.kind"].decode()] = table.drop_columns(sorted(strange)).to_pylist()
             target = json.loads(notes[b"medn.target"])
             told |= json.loads(notes.get(IMPORTED_NOTE.encode(), b"{}"))
+            dtypes |= dtypes_in(notes)
     if not rows:
         raise UsageError(f"{files[0]} was not written by medn export: it does not say which layer kind it holds")
     chosen = RunTarget(Target.from_definition(target), chosen_from=_parquet_state(files))
-    return Source(_completed(rows), target=chosen, imported=ImportedKinds.of(told))
+    return Source(_completed(rows), target=chosen, imported=ImportedKinds.of(told), dtypes=dtypes)
 
 
 def _completed(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
@@ -229,7 +238,7 @@ def kind_table(
         raise NothingMeasured(f"no point of {kind} can be learned from: {reasons or 'none was measured'}")
     good, gaps = _without_gaps(good, left_out)
     columns = {name: _column([row[name] for row in good]) for name in _asked(good) if name not in gaps}
-    inputs = input_columns(layer_kind, columns, chosen, source.probes, source.sheets)
+    inputs = input_columns(layer_kind, columns, chosen, source.probes, source.sheets, source.dtypes)
     devices = tuple(sorted({str(row["device"]) for row in good}))
     constants = {name: _scalar(column[0]) for name, column in inputs.items() if (column == column[0]).all()}
     varying = {name: column for name, column in inputs.items() if name not in constants}
@@ -248,6 +257,7 @@ def kind_table(
         output_error=max((row["output_error"] for row in good if row.get("output_error") is not None), default=None),
         devices=devices,
         sheets=shared_sheets(source.sheets, devices) if "hardware" in chosen.groups else {},
+        dtypes={name: size for name, size in source.dtypes.items() if name in {row.get("dtype") for row in good}},
         is_test=_test_rows(good, source.test_environments),
     )
 

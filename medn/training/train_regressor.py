@@ -117,6 +117,7 @@ class Job:
             noise=asdict(source.noise) if source.noise else None,
             devices=() if source.devices == (self.device,) else source.devices,
             sheets=source.sheets,
+            dtypes=source.dtypes,
         )
 
 

@@ -41,7 +41,7 @@ class TorchCuda(Backend):
     description = "PyTorch eager on an NVIDIA GPU"
     packages = ("torch",)
     runs_module = True
-    dtypes = ("fp32", "bf16")
+    dtypes = ("fp32", "bf16", "fp16", "fp64")
     torch_device = "cuda"
 
     def missing(self) -> str | None:

@@ -50,7 +50,7 @@ class TorchEager(Backend):
     description = "PyTorch eager on the CPU"
     packages = ("torch",)
     runs_module = True
-    dtypes = ("fp32", "bf16")
+    dtypes = ("fp32", "bf16", "fp16", "fp64")
     is_reference = True
 
     def load(self, workload: Workload) -> Runner:
