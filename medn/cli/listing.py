@@ -15,6 +15,7 @@ from medn.core.registry import known_name
 
 if TYPE_CHECKING:
     from medn.core.domains import Domain
+    from medn.core.parameters import Parameter
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "configs"
 """Configs that come with a checkout; an installed wheel has none."""
@@ -27,7 +28,7 @@ def list_entries(
     name: Annotated[str, typer.Argument(help="One entry, to see it in full.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List layer kinds, devices, samplers, probes, regressors, deployed forms, plug-ins or configs.
+    """List layer kinds, conditions, devices, samplers, probes, regressors, deployed forms, plug-ins or configs.
 
     Name an entry to see it in full: all parameters of a layer kind, their limits, and what a sweep draws.
 
@@ -70,18 +71,27 @@ def _parameters_of(kind_name: str) -> list[Row]:
     rows: list[Row] = []
     for name in kind.names:
         targets = kind.meaning(name)
-        first = targets[0]
-        rows.append(
-            {
-                "name": name,
-                "type": TYPE_NAMES[first.type],
-                "allowed": list(first.choices) or _limits(first.low, first.high),
-                "default": first.default,
-                "sweep": _as_written(kind.sweep[name]) if name in kind.sweep else None,
-                "about": first.about if len(targets) == 1 else f"sets {' and '.join(each.name for each in targets)}",
-            }
-        )
+        about = targets[0].about if len(targets) == 1 else f"sets {' and '.join(each.name for each in targets)}"
+        sweep = _as_written(kind.sweep[name]) if name in kind.sweep else None
+        rows.append({"name": name, **_declared(targets[0]), "sweep": sweep, "about": about})
     return rows
+
+
+def _conditions() -> list[Row]:
+    from medn.core.conditions import CONDITIONS
+
+    return [
+        {"name": each.name, **_declared(each), "unit": each.unit, "about": each.about} for each in CONDITIONS.values()
+    ]
+
+
+def _declared(parameter: Parameter) -> Row:
+    """What a value may be, and is where nothing is said."""
+    return {
+        "type": TYPE_NAMES[parameter.type],
+        "allowed": list(parameter.choices) or _limits(parameter.low, parameter.high),
+        "default": parameter.default,
+    }
 
 
 def _limits(low: float | None, high: float | None) -> str | None:
@@ -176,6 +186,7 @@ def _first_comment(path: Path) -> str:
 
 LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "kinds": _kinds,
+    "conditions": _conditions,
     "devices": _devices,
     "samplers": _samplers,
     "probes": _probes,

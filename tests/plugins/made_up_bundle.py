@@ -76,6 +76,7 @@ def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KIN
             made = prepared.source
             blank = Candidate(device, kind, form, key="made-up", budget_s=1.0, seed=0, split="random")
             blank = replace(blank, schema=made.table.schema, constants=made.constants, inputs=made.choice.as_json())
+            blank = replace(blank, dtypes=made.dtypes)
             # The same bytes each time: how long one row takes is no fact of a made-up candidate.
             found.append(replace(judged(blank, prepared, FORMS[form](prepared.train), None), row_us=0.0))
     return found
