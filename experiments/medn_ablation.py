@@ -24,7 +24,7 @@ from medn.core.metrics import score
 from medn.core.splits import split_by_group
 from medn.core.table import Schema, Table
 from medn.network.design import DEFAULTS
-from medn.network.tasks import TASKS
+from medn.network.tasks import all_tasks
 from medn.regressors.regressor import Effort, regressors
 
 FEWEST_LAYERS = 40
@@ -98,7 +98,7 @@ def own_kinds(run: Path) -> Kinds:
 def tasks_with_data(kinds: Kinds) -> tuple[str, ...]:
     return tuple(
         name
-        for name, task in TASKS.items()
+        for name, task in all_tasks().items()
         if all(
             (targets := task.targets(table, table.inputs)) is not None and np.isfinite(targets).any()
             for table in kinds.values()

@@ -19,7 +19,8 @@ from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, 
 from medn.bundle.checks import check_candidate, check_declared, check_rates, check_revision, check_usual
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
-from medn.core.quantities import FURTHER
+from medn.core.plugins import BRING
+from medn.core.quantities import FURTHER, all_quantities
 from medn.core.text import LONGEST_LINE, one_line, shown
 from medn.core.values import Scalar, plain, told
 from medn.deployed.candidate import Candidate, deployed_of, describe, from_description
@@ -186,8 +187,8 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
 def _entry(written: Json, parts: Mapping[str, bytes]) -> Entry:
     quantities = {}
     for name, described in written["quantities"].items():
-        if name not in ("latency", *FURTHER):
-            raise ValueError(f"{shown(name)} is no quantity that can be predicted")
+        if name not in ("latency", *FURTHER) and name not in all_quantities():
+            raise UsageError(f"this medn knows no quantity named {shown(name)}. {BRING}")
         arrays = _arrays(parts[described["arrays"]])
         candidate = from_description(described["facts"], arrays)
         if (candidate.device, candidate.kind) != (written["device"], written["kind"]):

@@ -136,10 +136,7 @@ def _write_prediction(prediction: Prediction, as_json: bool) -> None:
         "level": percent(prediction.level),
         "in range": prediction.in_range,
     }
-    for name, quantity in FURTHER.items():
-        value = getattr(prediction, name)
-        if value is not None:
-            record[quantity.label] = quantity.formatted(value)
+    record |= {FURTHER[name].label: FURTHER[name].formatted(value) for name, value in prediction.further.items()}
     write_record(record, as_json=False)
     if not prediction.in_range:
         say("this layer lies outside what was measured: the latency is an extrapolation")

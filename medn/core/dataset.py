@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import NothingMeasured
-from medn.core.quantities import FURTHER, LATENCY, measured_columns
+from medn.core.quantities import LATENCY, all_quantities, measured_columns
 from medn.core.statistic import Target
 from medn.core.values import Measurement, Scalar
 
@@ -46,9 +46,9 @@ def _outcome(measurement: Measurement, target: Target) -> Row:
         "output_error": measurement.output_error,
         "environment_id": "+".join(sorted({visit.environment_id for visit in measurement.visits})),
     }
-    measured |= {each.reason_column: each.reason(measurement) for each in FURTHER.values() if not each.derive}
+    measured |= {each.reason_column: each.reason(measurement) for each in all_quantities().values() if not each.derive}
     if good:
-        measured |= {each.name: each.of(measurement, target) for each in (LATENCY, *FURTHER.values())}
+        measured |= {each.name: each.of(measurement, target) for each in (LATENCY, *all_quantities().values())}
         measured |= {
             "cpu_s": _lowest(float(visit.samples.cpu_s.min()) for visit in good),
             "split_half_difference": target.split_half_difference(measurement),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from medn.core.conditions import CONDITIONS
 from medn.core.errors import UsageError, unknown
+from medn.core.plugins import installed, load_named
 from medn.core.statistic import Target, tail_latency_s
 from medn.core.text import shown
 from medn.core.units import format_bytes, format_latency
@@ -117,32 +118,23 @@ class Quantity:
         return found if isinstance(found, str) else ""
 
 
-class Quantities(Mapping[str, Quantity]):
+class Quantities(dict[str, Quantity]):
     """Quantities by name, in the order in which they were declared."""
 
-    def __init__(self, *declared: Quantity) -> None:
-        self._declared: dict[str, Quantity] = {}
-        for quantity in declared:
+    def __init__(self, *quantities: Quantity) -> None:
+        super().__init__()
+        for quantity in quantities:
             self.declare(quantity)
 
     def declare(self, quantity: Quantity) -> Quantity:
-        taken = {*TAKEN, *self._declared, *(each.reason_column for each in self._declared.values())}
+        taken = {*TAKEN, *(name for each in self.values() for name in (each.name, each.reason_column))}
         for name in (quantity.name, quantity.reason_column):
             if name in taken:
                 raise UsageError(f"there is a column {name!r} already; call the quantity something else")
-        if quantity.at_least not in ("latency_s", *self._declared):
-            raise UsageError(f"{quantity.name}: {unknown('quantity', quantity.at_least, self._declared)}")
-        self._declared[quantity.name] = quantity
+        if quantity.at_least not in ("latency_s", *self):
+            raise UsageError(f"{quantity.name}: {unknown('quantity', quantity.at_least, self)}")
+        self[quantity.name] = quantity
         return quantity
-
-    def __getitem__(self, name: str) -> Quantity:
-        return self._declared[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._declared)
-
-    def __len__(self) -> int:
-        return len(self._declared)
 
 
 LATENCY = Quantity(
@@ -196,12 +188,35 @@ FURTHER = Quantities(
     _tail(90, at_least="latency_s"),
     _tail(99, at_least="latency_p90_s"),
 )
-"""All but the latency, in the order in which they are told."""
+"""All but the latency, in the order in which they are told; for who goes over all of them, `all_quantities`."""
+
+
+FIRST = tuple(FURTHER)
+"""Columns of every table that is learned from. Those that were declared later are there only where they were measured,
+so that the tables of before keep their keys."""
+
+
+def all_quantities() -> Quantities:
+    """All but the latency, those of plug-ins among them."""
+    if not _looked_for:
+        load_named()
+        installed()
+        _looked_for.append(True)
+    return FURTHER
+
+
+_looked_for: list[bool] = []
+"""Whether plug-ins were imported: not before anybody asks, as that takes a while."""
+
+
+def adding_up() -> tuple[str, ...]:
+    """What a model has of it is the sum of what its layers have."""
+    return tuple(name for name, quantity in FURTHER.items() if quantity.adds_up)
 
 
 def measured_columns() -> tuple[str, ...]:
     """The columns of a dataset that were measured; all others describe what was asked for."""
-    further = [name for each in FURTHER.values() for name in each.columns]
+    further = [name for each in all_quantities().values() for name in each.columns]
     return (*HOW_MEASURED, LATENCY.name, *further)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from medn.core.errors import reason_of
-from medn.core.quantities import FURTHER
+from medn.core.quantities import all_quantities
 from medn.devices.energy import EnergyMeter
 
 Counter = Callable[[], float]
@@ -16,7 +16,7 @@ Readings = Mapping[str, float | str]
 
 def counters(meter: EnergyMeter | None, reason: str) -> tuple[dict[str, Counter], dict[str, str]]:
     """A counter for each quantity that is counted, the backend's own for energy; and why there is none, by quantity."""
-    found = {name: quantity.counter for name, quantity in FURTHER.items() if quantity.counter}
+    found = {name: quantity.counter for name, quantity in all_quantities().items() if quantity.counter}
     if meter is None:
         return found, {"energy_j": reason}
     return {"energy_j": meter.joules, **found}, {}

@@ -101,7 +101,7 @@ class Single:
         if self.further:
             learned = {name: math.exp(form.one(row)) for name, form in self.further.items()}
             more = from_learned(latency_s, learned, larger=max)
-            return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches, **more)
+            return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches, more)
         return Prediction(latency_s, latency_s / factor, latency_s * factor, self.level, matches)
 
     def learn(self, parameters: Mapping[str, Any], opened: Mapping[str, Column]) -> None:

@@ -169,7 +169,7 @@ class Estimator:
     def _row(self, found: Estimates) -> Prediction:
         further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
-        return Prediction(*numbers, self.level, found.in_range.item(), **further)
+        return Prediction(*numbers, self.level, found.in_range.item(), further)
 
 
 def _unknown_conditions(usual: Mapping[str, Scalar]) -> dict[str, Scalar]:

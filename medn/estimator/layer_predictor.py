@@ -110,8 +110,8 @@ class LayerPredictor:
             if len(self.kinds) > 1:
                 raise UsageError("the table has no column 'kind', and no kind was given beside it")
             given = self.kinds[0]
-        further = {name for estimator in self._estimators.values() for name in estimator.further}
-        result = Predictions.empty(rows, sorted(further))
+        further = dict.fromkeys(name for estimator in self._estimators.values() for name in estimator.further)
+        result = Predictions.empty(rows, further)
         if isinstance(given, str):
             self._fill(result, self.estimator(given), columns, None)
             return result
@@ -178,7 +178,7 @@ class LayerPredictor:
             result.in_range[where] = found.in_range
             result.level[where] = estimator.level
             for name, values in found.further.items():
-                getattr(result, name)[where] = values
+                result.further[name][where] = values
 
 
 def _origin(where: slice | NDArray[np.int_], row: int) -> int:

@@ -1,21 +1,25 @@
-"""What is predicted, for one layer and for many."""
+"""What is predicted, for one layer and for many.
+
+Every quantity that is declared can be read as an attribute by its name, such as `memory_bytes`: None where it was not
+measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.errors import did_you_mean
+from medn.core.quantities import FURTHER
 from medn.core.ranges import Flags
 from medn.core.table import Array
 
 
-class Prediction(NamedTuple):
-    """What one layer costs."""
-
+class _Latency(NamedTuple):
     latency_s: float
     low_s: float
     high_s: float
@@ -23,11 +27,32 @@ class Prediction(NamedTuple):
     level: float
     in_range: bool
     """Whether layers like this one were measured. If not, the latency is an extrapolation."""
-    memory_bytes: float | None = None
-    energy_j: float | None = None
-    latency_p90_s: float | None = None
-    latency_p99_s: float | None = None
-    """What 90 and 99 of 100 calls stay within, where the device was measured under load."""
+    further: Mapping[str, float] = {}
+    """Everything else that is predicted of it, by name."""
+
+
+class Prediction(_Latency):
+    """What one layer costs.
+
+    >>> Prediction(2e-3, 1e-3, 3e-3, 0.9, True, {"memory_bytes": 4096.0}).memory_bytes
+    4096.0
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> float | None:
+        value: float | None = quantity_of(self, self.further, name)
+        return value
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *FURTHER]
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
+
+    def _asdict(self) -> dict[str, Any]:
+        """All fields and quantities side by side."""
+        return {**dict(zip(self._fields[:-1], self, strict=False)), **with_gaps(self.further)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,31 +64,58 @@ class Predictions:
     high_s: Array
     level: Array
     in_range: Flags
-    memory_bytes: Array | None = None
-    """NaN for the kinds whose memory was not measured; None where no kind's was."""
-    energy_j: Array | None = None
-    latency_p90_s: Array | None = None
-    latency_p99_s: Array | None = None
+    further: Mapping[str, Array] = field(default_factory=dict)
+    """By quantity, NaN for the kinds of which it was not measured; only those that were measured of some kind."""
 
     @classmethod
-    def empty(cls, rows: int, further: Sequence[str]) -> Predictions:
+    def empty(cls, rows: int, further: Iterable[str]) -> Predictions:
         """Arrays to be filled."""
         return cls(
-            **{name: np.empty(rows) for name in ("latency_s", "low_s", "high_s", "level")},
+            latency_s=np.empty(rows),
+            low_s=np.empty(rows),
+            high_s=np.empty(rows),
+            level=np.empty(rows),
             in_range=np.empty(rows, dtype=np.bool_),
-            **{name: np.full(rows, np.nan) for name in further},
+            further={name: np.full(rows, np.nan) for name in further},
         )
 
     def __len__(self) -> int:
         return len(self.latency_s)
 
+    def __getattr__(self, name: str) -> Array | None:
+        if name == "further":  # an object that is not filled yet, as while it is copied
+            raise AttributeError(name)
+        column: Array | None = quantity_of(self, self.further, name)
+        return column
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *FURTHER]
+
     def __getitem__(self, row: int) -> Prediction:
-        values: list[Any] = [None if column is None else column[row].item() for column in self.columns.values()]
-        return Prediction(*values)
+        further = {name: column[row].item() for name, column in self.further.items()}
+        return Prediction._make((*(column[row].item() for column in self._latency.values()), further))
 
     def __iter__(self) -> Iterator[Prediction]:
         return (self[row] for row in range(len(self)))
 
     @property
     def columns(self) -> dict[str, NDArray[Any] | None]:
-        return {name: getattr(self, name) for name in Prediction._fields}
+        """All arrays side by side; None for a quantity that was measured of no kind."""
+        return {**self._latency, **with_gaps(self.further)}
+
+    @property
+    def _latency(self) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name) for name in _Latency._fields[:-1]}
+
+
+def with_gaps(further: Mapping[str, Any]) -> dict[str, Any]:
+    """Every quantity that is declared, with None for those that are not predicted."""
+    return {name: further.get(name) for name in FURTHER}
+
+
+def quantity_of(owner: object, further: Mapping[str, Any], name: str) -> Any:
+    """An attribute that is a quantity; None where it is not predicted."""
+    if name in further or name in FURTHER:
+        return further.get(name)
+    near = "" if name.startswith("_") else did_you_mean(name, [each for each in dir(owner) if each[0] != "_"])
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}.{near}")

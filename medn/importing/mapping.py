@@ -22,7 +22,7 @@ from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.config import Section, parse_yaml, read_text, validate
 from medn.core.dtypes import stated_dtypes
 from medn.core.errors import ConfigError, UsageError, unknown
-from medn.core.quantities import FURTHER
+from medn.core.quantities import FURTHER, all_quantities
 from medn.core.values import Condition, Layer, Point, Scalar
 from medn.layer_generators.data_sheet_config import DataSheet
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -133,7 +133,7 @@ class ImportMapping(Section):
 
 def imported_quantities() -> list[str]:
     """The quantities that a table can bring: those that no samples tell."""
-    return [name for name, quantity in FURTHER.items() if not quantity.derive]
+    return [name for name, quantity in all_quantities().items() if not quantity.derive]
 
 
 def mapping_model() -> type[ImportMapping]:

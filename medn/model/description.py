@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from medn.core.quantities import FURTHER
 from medn.core.units import format_bytes, format_latency, percent
 from medn.model.prediction import ModelPrediction
 
@@ -18,8 +19,7 @@ def sentences(model: ModelPrediction) -> Iterator[str]:
     )
     weights, activations = format_bytes(model.weight_bytes), format_bytes(model.peak_activation_bytes)
     yield f"{weights} of weights, {activations} of tensors at most"
-    if model.energy_j is not None:
-        yield f"{model.energy_j:.3g} J"
+    yield from (FURTHER[name].formatted(value) for name, value in model.further.items() if value is not None)
     yield from _guesses(model)
     yield from model.captured.notes
     if model.batch_doublings:

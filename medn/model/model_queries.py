@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.environment import largest_cache_bytes
+from medn.core.quantities import adding_up
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.core.values import Layer, Scalar
@@ -24,10 +25,6 @@ from medn.model.unmeasured_conditions import widened
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
     from medn.model.composition import Composition
-
-
-FURTHER = ("energy_j",)
-"""What a model adds up beside the latency; its memory is told by its tensors."""
 
 
 CONVERTING, COOLING = ("inside", "hot"), ("hot", "cold")
@@ -179,4 +176,4 @@ def _kind_queries(predictor: LayerPredictor, kind: str, queries: Sequence[tuple[
     from_memory = np.asarray(prepared.columns["bytes_read"]) - largest_cache_bytes(bundle.environments)
     floor_s = np.maximum(from_memory, 0.0) / bundle.streaming.get(predictor.device, math.inf)
     indices = np.array([index for index, _ in queries])
-    return KindQueries(ConditionedRows(estimator, prepared, FURTHER), indices, floor_s)
+    return KindQueries(ConditionedRows(estimator, prepared, adding_up()), indices, floor_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,9 +18,7 @@ COMMON = 0.5
 """The share of the variance of errors that all layers have in common, such as the state of the device."""
 
 
-class LayerRow(NamedTuple):
-    """What one layer of a model costs."""
-
+class _Row(NamedTuple):
     name: str
     kind: str | None
     """None where no layer kind knows the operator."""
@@ -34,9 +32,25 @@ class LayerRow(NamedTuple):
     in_range: bool
     known: bool
     """Whether the bundle predicts it. If not, the time is that of moving its bytes and of its arithmetic."""
-    energy_j: float | None
     streaming: bool
     """Whether it takes as long as memory needs to give it what the caches cannot hold, not what was learned."""
+    further: Mapping[str, float | None]
+    """Quantities that add up, by name, such as `energy_j`; None where it is not predicted."""
+
+
+class LayerRow(_Row):
+    """What one layer of a model costs."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> float | None:
+        return _further(self, name)
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
+
+    def _asdict(self) -> dict[str, Any]:
+        return {**dict(zip(self._fields[:-1], self, strict=False)), **self.further}
 
     @property
     def what(self) -> str:
@@ -70,8 +84,9 @@ class ModelPrediction:
     """What the intervals of the layers promise; for the whole model nothing was measured that could."""
     weight_bytes: int
     peak_activation_bytes: float
-    energy_j: float | None
-    """None unless every predicted layer's energy is known; others are taken to draw the same power."""
+    further: Mapping[str, float | None]
+    """Quantities that add up, by name, such as `energy_j`. None unless that of every predicted layer is known; others
+    are taken to draw the same power."""
     batch_size: int
     utilization: float
     cold_share: float
@@ -83,6 +98,9 @@ class ModelPrediction:
     """Layers that are predicted by how fast memory can be read: more than the caches hold cannot be found there."""
     generic: str
     """How the time of layers that the bundle does not predict was estimated."""
+
+    def __getattr__(self, name: str) -> float | None:
+        return _further(self, name)
 
     @property
     def guesses(self) -> int:
@@ -126,7 +144,6 @@ class ModelPrediction:
         for captured, predicted, share, (known, streaming) in zip(
             self.captured.layers, self.layers, self.shares.tolist(), flags, strict=True
         ):
-            energy_j = None if predicted.energy_j is None or np.isnan(predicted.energy_j) else predicted.energy_j
             yield LayerRow(
                 captured.name,
                 captured.layer.kind if captured.layer else None,
@@ -137,8 +154,8 @@ class ModelPrediction:
                 share,
                 predicted.in_range,
                 known,
-                energy_j,
                 streaming,
+                {name: _known(predicted.further.get(name)) for name in self.further},
             )
 
     @cached_property
@@ -158,18 +175,30 @@ class ModelPrediction:
         return tuple(sorted(groups.values(), key=lambda row: -row.time_share))
 
     def as_json(self) -> dict[str, Any]:
-        totals = ("latency_s", "low_s", "high_s", "level", "unlike_s", "batch_doublings", "energy_j")
+        totals = ("latency_s", "low_s", "high_s", "level", "unlike_s", "batch_doublings")
         conditions = ("batch_size", "utilization", "cold_share")
         memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
         shares = ("unknown_share", "outside_share", "streaming_share")
         return {
             **{name: getattr(self, name) for name in (*totals, *conditions, *memory, *shares, "generic")},
+            **self.further,
             "notes": list(self.captured.notes),
             "guesses": self.guesses,
             "guessed": [asdict(guess) for guess in self.guessed],
             "unknown": [row._asdict() for row in self.unknown],
             "layers": [row._asdict() for row in self.rows],
         }
+
+
+def _further(owner: LayerRow | ModelPrediction, name: str) -> float | None:
+    """An attribute that is a quantity."""
+    if name != "further" and name in owner.further:
+        return owner.further[name]
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or np.isnan(value) else value
 
 
 def combined(errors: Array) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel
+from medn.core.quantities import adding_up
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.estimator.prediction import Predictions
@@ -78,7 +79,7 @@ class PreparedModel:
             level=COVERAGE if composition.error else queries.level,
             weight_bytes=self.executed.parameter_bytes,
             peak_activation_bytes=queries.peak_bytes,
-            energy_j=_energy(predicted, known, queries.counts),
+            further={name: _total(predicted, name, known, queries.counts) for name in adding_up()},
             batch_size=batch_size,
             utilization=utilization,
             cold_share=cold_share,
@@ -96,14 +97,14 @@ class PreparedModel:
         self, queries: ModelQueries, utilization: float, composition: Composition, cold_share: float
     ) -> Predictions:
         """The prediction of each query."""
-        energies = any("energy_j" in rows.estimator.further for rows in queries.kinds)
-        result = Predictions.empty(len(queries.counts), ["energy_j"] if energies else [])
+        further = [name for name in adding_up() if any(name in rows.estimator.further for rows in queries.kinds)]
+        result = Predictions.empty(len(queries.counts), further)
         for rows in queries.kinds:
             estimates, indices = rows.estimate({"utilization": utilization}, composition, cold_share), rows.indices
             result.latency_s[indices], result.low_s[indices], result.high_s[indices] = estimates[:3]
             result.level[indices], result.in_range[indices] = rows.estimator.level, estimates.in_range
-            if result.energy_j is not None and "energy_j" in estimates.further:
-                result.energy_j[indices] = estimates.further["energy_j"]
+            for name, values in estimates.further.items():
+                result.further[name][indices] = values
         if len(queries.works):
             self._speed = self._speed or DeviceSpeed(self.predictor)
             indices = queries.work_indices
@@ -128,16 +129,20 @@ def predict_model(
 def _by_layer(predictions: Predictions, queries: ModelQueries) -> Predictions:
     """The predictions in the order of the model's layers, each for all runs of its layer."""
     order = queries.query_of_layer
-    columns = {name: column[order] for name, column in predictions.columns.items() if column is not None}
-    for name in ("latency_s", "low_s", "high_s", "energy_j"):
-        if name in columns:
-            columns[name] *= queries.repeats
-    return Predictions(**columns)
+    return Predictions(
+        latency_s=predictions.latency_s[order] * queries.repeats,
+        low_s=predictions.low_s[order] * queries.repeats,
+        high_s=predictions.high_s[order] * queries.repeats,
+        level=predictions.level[order],
+        in_range=predictions.in_range[order],
+        further={name: values[order] * queries.repeats for name, values in predictions.further.items()},
+    )
 
 
-def _energy(predicted: Predictions, known: Flags, counts: Array) -> float | None:
-    """Of all layers, if that of every predicted one is known; the others are taken to draw the same power."""
-    if predicted.energy_j is None or np.isnan(predicted.energy_j[known]).any():
+def _total(predicted: Predictions, name: str, known: Flags, counts: Array) -> float | None:
+    """Of all layers, if that of every predicted one is known; others are taken to draw the same power."""
+    values = predicted.further.get(name)
+    if values is None or np.isnan(values[known]).any():
         return None
-    seconds, joules = predicted.latency_s * counts, (predicted.energy_j * counts)[known]
-    return float(joules.sum() * seconds.sum() / seconds[known].sum())
+    seconds = predicted.latency_s * counts
+    return float((values * counts)[known].sum() * seconds.sum() / seconds[known].sum())

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from medn.core.errors import UsageError, unknown
+from medn.core.quantities import FURTHER, all_quantities
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,21 @@ class Schedule:
 
 DEFAULTS: Mapping[str, Any] = {**asdict(Design()), **asdict(Schedule())}
 
-TASK_NAMES = ("efficiency", "memory", "energy", "quantiles", "tail", "reconstruction")
+OWN_TASKS = ("efficiency", "quantiles", "reconstruction")
+"""Those that need nothing but the latency and the inputs; the others learn quantities."""
+
 
 SETTINGS: Mapping[str, Any] = {
     **{name: value for name, value in DEFAULTS.items() if name != "tasks"},
-    **{task: task in DEFAULTS["tasks"] for task in TASK_NAMES},
+    **{task: task in DEFAULTS["tasks"] for task in (*OWN_TASKS, *(each.task for each in FURTHER.values()))},
 }
 """All that can be set by a name of its own; every task is switched on or off."""
 
 Value = TypeVar("Value", Design, Schedule)
+
+
+def task_names() -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*OWN_TASKS, *(each.task for each in all_quantities().values()))))
 
 
 def from_settings(settings: Mapping[str, Any]) -> tuple[Design, Schedule]:
@@ -72,11 +79,12 @@ def from_settings(settings: Mapping[str, Any]) -> tuple[Design, Schedule]:
     >>> from_settings({"width": 64, "epochs": 10})[0].width
     64
     """
+    names = task_names()
     for name in settings:
-        if name not in DEFAULTS and name not in TASK_NAMES:
-            raise UsageError(unknown("network setting", name, {*DEFAULTS, *TASK_NAMES}))
+        if name not in DEFAULTS and name not in names:
+            raise UsageError(unknown("network setting", name, {*DEFAULTS, *names}))
     tasks = dict.fromkeys(settings.get("tasks", DEFAULTS["tasks"]), True)
-    tasks |= {task: settings[task] for task in TASK_NAMES if task in settings}
+    tasks |= {task: settings[task] for task in names if task in settings}
     chosen = {**settings, "tasks": tuple(task for task, is_on in tasks.items() if is_on)}
     return _pick(Design, chosen), _pick(Schedule, chosen)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from medn.core.errors import UsageError, unknown
+from medn.core.quantities import Quantity, all_quantities
 from medn.core.table import Array, Table
 from medn.network.modules import LATENCY
 
@@ -92,23 +93,33 @@ def _inputs(table: Table, encoded: Array) -> Array:
     return encoded
 
 
-TASKS: Mapping[str, Task] = {
+OWN: Mapping[str, Task] = {
     "quantiles": Task("the lowest and highest tenth of the latency", _quantiles, pinball),
-    "tail": Task("the slow calls of a point (p90, p99)", _measured("latency_p90_s", "latency_p99_s"), absolute),
-    "memory": Task("measured memory", _measured("memory_bytes"), absolute),
-    "energy": Task("measured energy", _measured("energy_j"), absolute),
     "efficiency": Task("the share of the best rates seen", _efficiency, absolute),
     "reconstruction": Task("the inputs themselves", _inputs, squared),
 }
 
 
+def all_tasks() -> dict[str, Task]:
+    """Those above, and one for what else is measured; quantities that name the same task are learned together."""
+    learned: dict[str, list[Quantity]] = {}
+    for quantity in all_quantities().values():
+        learned.setdefault(quantity.task, []).append(quantity)
+    found = dict(OWN)
+    for task, together in learned.items():
+        about = " and ".join(each.about for each in together)
+        found[task] = Task(about, _measured(*(each.name for each in together)), absolute)
+    return found
+
+
 def task_targets(names: Sequence[str], table: Table, encoded: Array) -> dict[str, Array]:
     """The targets of the latency and of those tasks that have data, each with one row per row of the table."""
     targets = {LATENCY: np.log(table.target)[:, None]}
+    tasks = all_tasks()
     for name in names:
-        if name not in TASKS:
-            raise UsageError(unknown("task", name, TASKS))
-        found = TASKS[name].targets(table, encoded)
+        if name not in tasks:
+            raise UsageError(unknown("task", name, tasks))
+        found = tasks[name].targets(table, encoded)
         if found is not None and np.isfinite(found).any():
             targets[name] = found[:, np.isfinite(found).any(axis=0)]
     return targets

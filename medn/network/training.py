@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from medn.core.table import Array
 from medn.network.design import Schedule
 from medn.network.modules import LATENCY, Network
-from medn.network.tasks import TASKS, absolute, relative
+from medn.network.tasks import absolute, all_tasks, relative
 
 ROUND_STEPS = 50
 """A round has at least so many steps, so that small tables do not spend their time on validation."""
@@ -115,6 +115,7 @@ class _Training:
     ) -> None:
         self.network, self.examples, self.schedule, self.seed = network, examples, schedule, seed
         self.seconds_left, self.report = seconds_left, report
+        self.losses = {name: task.loss for name, task in all_tasks().items()}
         rows = sum(len(one.encoded) for one in examples.values())
         self.batch_rows = schedule.batch_rows(rows)
         steps = sum(math.ceil(len(one.encoded) / self.batch_rows) for one in examples.values())
@@ -197,7 +198,7 @@ class _Training:
     def _loss(self, predicted: Mapping[str, Tensor], targets: Mapping[str, Tensor], is_late: bool) -> Tensor:
         losses = {}
         for task, target in targets.items():
-            of = (relative if is_late else absolute) if task == LATENCY else TASKS[task].loss
+            of = (relative if is_late else absolute) if task == LATENCY else self.losses[task]
             known = ~target.isnan()
             entries = of(predicted[task], torch.where(known, target, predicted[task].detach()))
             losses[task] = (entries * known).sum() / known.sum().clamp(min=1)

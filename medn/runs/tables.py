@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from medn.core.data_sheet import Sheets
 from medn.core.dataset import MEASURED_NOTE, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
-from medn.core.quantities import FURTHER, measured_columns
+from medn.core.quantities import FIRST, all_quantities, measured_columns
 from medn.core.statistic import NoiseFloor, Target
 from medn.core.store import JOURNAL_NAME, StoreState
 from medn.core.table import Schema, Table, as_inputs
@@ -317,5 +317,9 @@ def _table(
         as_inputs(inputs, schema),
         np.array([row["latency_s"] for row in rows], dtype=np.float64),
         np.array(groups),
-        {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in FURTHER},
+        {
+            name: np.array([row.get(name) for row in rows], dtype=np.float64)
+            for name in all_quantities()
+            if name in FIRST or any(row.get(name) is not None for row in rows)
+        },
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from medn import __version__
 from medn.core.parameters import Parameter
+from medn.core.quantities import FURTHER, LATENCY
 from medn.core.values import Scalar
 from medn.estimator.query import Question
 from medn.serving.answers import Answers
@@ -15,15 +16,11 @@ Json = dict[str, Any]
 
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 PREDICTED: Mapping[str, str] = {
-    "latency_s": "seconds that one call takes",
+    LATENCY.name: LATENCY.about,
     "low_s": "the latency of a share `level` of layers like the measured ones lies between this",
     "high_s": "and this",
     "level": "what the interval promises",
     "in_range": "whether layers like this one were measured; if not, the latency is an extrapolation",
-    "memory_bytes": "null where it was not measured",
-    "energy_j": "null where it was not measured",
-    "latency_p90_s": "what 90 of 100 calls stay within; null where the device was not measured under load",
-    "latency_p99_s": "what 99 of 100 calls stay within; null where the device was not measured under load",
 }
 ERRORS = {
     "400": "the request was broken off or is not HTTP",
@@ -132,9 +129,10 @@ def _device(answers: Answers) -> Json:
 
 
 def _prediction() -> Json:
+    further = {name: f"{quantity.about}; null where it was not measured" for name, quantity in FURTHER.items()}
     properties = {
         name: {"type": "boolean" if name == "in_range" else ["number", "null"], "description": about}
-        for name, about in PREDICTED.items()
+        for name, about in {**PREDICTED, **further}.items()
     }
     return _object(properties, list(properties))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medn.core.quantities import FURTHER, Quantity
+from medn.core.quantities import Quantity, all_quantities
 from medn.core.table import Table
 from medn.deployed.beyond import EDGE, HELD
 from medn.deployed.candidate import Candidate
@@ -33,7 +33,7 @@ def further_root(run: Path, quantity: str) -> Path:
 
 def further_jobs(job: Job, run: Path) -> Iterator[Job]:
     """The same kinds for each further quantity that was measured."""
-    for name, quantity in FURTHER.items():
+    for name, quantity in all_quantities().items():
         found = {kind: _measured(prepared, quantity) for kind, prepared in job.tables.items()}
         tables = {kind: prepared for kind, prepared in found.items() if prepared}
         if tables:
@@ -64,7 +64,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
 
 def _rows_with(table: Table, quantity: Quantity) -> Table:
     """Nothing at all, such as memory below a page, has no relative error and is left out."""
-    values = table.further[quantity.name]
+    values = table.further.get(quantity.name, np.full(len(table), np.nan))
     if quantity.over_latency:
         values = values / table.target
     rows = np.flatnonzero(values > 0)
@@ -74,7 +74,7 @@ def _rows_with(table: Table, quantity: Quantity) -> Table:
 def load_further(run: Path) -> Further:
     """The candidate with the lowest validation error for each further quantity that was learned."""
     found: dict[tuple[str, str], dict[str, Candidate]] = {}
-    for quantity in FURTHER:
+    for quantity in all_quantities():
         good = [candidate for candidate in load_candidates(further_root(run, quantity)) if candidate.is_good]
         for candidate in sorted(good, key=lambda each: each.scores["validation"]["mape"]):
             found.setdefault((candidate.device, candidate.kind), {}).setdefault(quantity, candidate)

@@ -12,8 +12,8 @@ import pytest
 from medn.core.errors import UsageError
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
-from medn.network.design import TASK_NAMES, from_settings
-from medn.network.tasks import TASKS
+from medn.network.design import from_settings, task_names
+from medn.network.tasks import all_tasks
 from medn.regressors.form import restore
 from medn.regressors.networks import FittedNetwork, fit_networks
 from medn.regressors.regressor import Effort, regressors
@@ -85,7 +85,7 @@ def test_an_unknown_task_is_named(fit: Fit) -> None:
 
 
 def test_tasks_can_be_switched_by_their_names() -> None:
-    assert set(TASK_NAMES) == set(TASKS)
+    assert set(task_names()) == set(all_tasks())
     assert from_settings({"memory": False, "tail": True})[0].tasks == ("efficiency", "tail")
     assert from_settings({"tasks": (), "energy": True})[0].tasks == ("energy",)
 
