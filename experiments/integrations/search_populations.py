@@ -93,14 +93,14 @@ def asking_costs(population: Population, bundle: Path, device: str | None) -> di
     again = best_s(
         {
             "at once": lambda: latency_s(population, predictor),
-            "remembered": lambda: layer_by_layer_s(population, predictor),
+            "cached": lambda: layer_by_layer_s(population, predictor),
         },
         passes=5,
     )
     return {
         "ms per population, at once": 1e3 * again["at once"],
         "ms per population, layer by layer, new": 1e3 * first_s,
-        "ms per population, layer by layer, all remembered": 1e3 * again["remembered"],
+        "ms per population, layer by layer, all cached": 1e3 * again["cached"],
         "new layers, times faster at once": first_s / again["at once"],
     }
 
