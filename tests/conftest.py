@@ -11,6 +11,12 @@ from types import ModuleType
 
 import pytest
 
+for suite in (
+    *("medn.layer_generators.kind_conformance", "medn.layer_generators.sampler_conformance"),
+    *("medn.regressors.conformance", "medn.devices.conformance"),
+):
+    pytest.register_assert_rewrite(suite)
+
 PLUGINS = Path(__file__).parent / "plugins"
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes that share the cores: libraries take one each

@@ -88,21 +88,6 @@ assert kind.recognise(operation) == Recognised(layer.values, batch_size=5)
     run(contributed["PixelShuffle"] + check)
 
 
-def test_the_example_device_computes_what_torch_computes(contributed: dict[str, str]) -> None:
-    check = """
-from medn.core.values import Condition
-from medn.devices.workload import make_workload, output_error
-from medn.layer_generators.kind import layer_kinds
-layer = layer_kinds["linear"].layer(in_features=8, out_features=16)
-workload = make_workload(layer, Condition(batch_size=2))
-runner = backends["torch-script"].prepare(workload)
-with runner.context():
-    runner.run()
-assert output_error(runner.outputs(), workload.expected()) < 1e-5
-"""
-    run(contributed["TorchScript"] + check)
-
-
 def test_the_example_sampler_draws(contributed: dict[str, str]) -> None:
     check = """
 from medn.layer_generators.plan import plan_points
@@ -112,20 +97,6 @@ config = parse_sweep("{name: x, devices: [torch], sampler: corners, layers: {lin
 assert len(plan_points(config).points) == 4
 """
     run(contributed["Corners"] + check)
-
-
-def test_the_example_regressor_learns_and_exports_what_it_learned(contributed: dict[str, str]) -> None:
-    check = """
-import numpy as np
-from medn.core.table import Schema
-flops = np.geomspace(1e3, 1e9, 60).astype(np.float32).astype(np.float64)[:, None]
-table = Table(Schema(("flops",)), flops, 1e-6 + flops[:, 0] * 1e-9, np.arange(60).astype(str))
-huber = regressors["huber"]
-fitted = huber.fit(table, table, huber.defaults, Effort())
-np.testing.assert_allclose(fitted.export().predict(table.inputs), fitted.predict(table.inputs))
-assert np.median(np.abs(fitted.predict(table.inputs) / table.target - 1)) < 1
-"""
-    run(contributed["Huber"] + check)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
