@@ -101,13 +101,13 @@ def _row(table: str, place: Evaluated, candidate: Any) -> Row:
     return {
         "table": table,
         "candidate": candidate.regressor,
-        "inside": round(100 * candidate.scores["validation"]["mape"], 1),
+        "inside": round(100 * candidate.scores.validation.mape, 1),
         **{way: error(way) for way in CHECKED_WAYS},
         "chosen": deployed.way,
-        "by": "check" if candidate.extrapolation else "default",
-        "error": round(100 * candidate.scores["test"]["mape"], 1),
-        "covered": round(100 * candidate.coverage["covered"], 1),
-        "width": round(candidate.coverage["mean_width"], 2),
+        "by": "check" if candidate.scores.extrapolation else "default",
+        "error": round(100 * candidate.scores.test.mape, 1),
+        "covered": round(100 * candidate.scores.coverage.covered, 1),
+        "width": round(candidate.scores.coverage.mean_width, 2),
     }
 
 

@@ -5,7 +5,7 @@ Every check raises a ValueError with a sentence, or whatever a damaged part make
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from medn.core.checking import check_name, check_numbers, check_scalars
@@ -25,18 +25,27 @@ def check_candidate(candidate: Candidate) -> None:
         raise ValueError(f"{candidate.kind} lacks its form, inputs, range or interval")
     for what in ("device", "kind", "regressor"):
         check_name(f"its {what}", getattr(candidate, what))
-    for device in candidate.devices:
+    for device in candidate.facts.devices:
         check_name("a device that it learned", device)
-    if candidate.sheets and not set(candidate.answers_for) <= set(candidate.sheets):
+    if candidate.facts.sheets and not set(candidate.answers_for) <= set(candidate.facts.sheets):
         raise ValueError("not all of its devices have a data sheet, and its inputs follow from data sheets")
-    for device, sheet in candidate.sheets.items():
+    for device, sheet in candidate.facts.sheets.items():
         if mistakes := sheet_mistakes(sheet):
             raise ValueError(f"the data sheet of {shown(device)} says {'; '.join(mistakes)}")
-    if stated_dtypes(candidate.dtypes) != dict(candidate.dtypes):
+    if stated_dtypes(candidate.facts.dtypes) != dict(candidate.facts.dtypes):
         raise ValueError("it states data types that medn knows already")
     check_numbers("its size", [candidate.size_bytes])
-    for table in (candidate.coverage, *candidate.scores.values()):
-        check_numbers("its scores", [number for number in table.values() if number is not None])
+    for scores in (candidate.scores, candidate.costs):
+        check_numbers("its scores", _numbers(scores.as_json() if scores else {}))
+
+
+def _numbers(written: Mapping[str, Any]) -> Iterator[Any]:
+    """All that a table of tables holds, but texts and what is not known."""
+    for value in written.values():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif value is not None and not isinstance(value, str):
+            yield value
 
 
 def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
@@ -47,7 +56,7 @@ def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
 
 def check_usual(usual: Mapping[str, Any], candidate: Candidate) -> None:
     """What stands in for a column that a query leaves out must be what the column holds."""
-    numbers = candidate.schema.numeric if candidate.schema else ()
+    numbers = candidate.facts.schema.numeric if candidate.facts.schema else ()
     check_scalars("the usual value", usual)
     for name, value in usual.items():
         if name in numbers and isinstance(value, str):
@@ -59,8 +68,8 @@ def check_declared(kind: DeclaredKind, candidates: Iterable[Candidate]) -> None:
     for candidate in candidates:
         if kind.name != candidate.kind:
             raise ValueError(f"the declaration of {kind.name} belongs to another layer kind")
-        categories = candidate.schema.categories if candidate.schema else {}
-        numbers = candidate.schema.numeric if candidate.schema else ()
+        categories = candidate.facts.schema.categories if candidate.facts.schema else {}
+        numbers = candidate.facts.schema.numeric if candidate.facts.schema else ()
         for parameter in kind.parameters:
             if parameter.name in (numbers if parameter.type is str else categories):
                 raise ValueError(f"{parameter.name} was learned as something else than it is declared to be")

@@ -14,6 +14,7 @@ from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.values import Scalar
 from medn.deployed.candidate import Candidate
+from medn.deployed.facts import FormCosts
 from medn.layer_generators.declared_kind import DeclaredKind
 from medn.runs.folder import RunFolder
 from medn.runs.memory_rate import streaming_rates
@@ -92,9 +93,9 @@ class Sizes:
         self.fixed = bundle_size(self.shipping.bundle(self.name, ()))
         """What a bundle has before anything is in it."""
 
-    def added(self, candidate: Candidate, costs: Mapping[str, float]) -> int:
+    def added(self, candidate: Candidate, costs: FormCosts) -> int:
         """What a candidate adds. Its own size stands in it as well, and takes no more room than the number here."""
-        told = replace(candidate, costs={**costs, "bytes": LARGEST_SIZE})
+        told = replace(candidate, costs=replace(costs, bytes=LARGEST_SIZE))
         whole = bundle_size(self.shipping.bundle(self.name, (told,)), self.last)
         return whole - self.fixed + COMMAS
 
@@ -114,7 +115,7 @@ def _trained(folder: Path, candidates: Collection[Candidate]) -> Trained | None:
     declared: dict[str, DeclaredKind] = {}
     streaming: dict[str, float] = {}
     for each in candidates:
-        facts = read_facts(table_path(folder, Split.parse(each.split), each.device, each.kind))
+        facts = read_facts(table_path(folder, Split.parse(each.facts.split), each.device, each.kind))
         if facts is None:
             return None
         usual[each.device, each.kind] = facts["usual"]

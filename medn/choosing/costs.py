@@ -15,9 +15,8 @@ import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from medn.core.atomic import atomic_write
 from medn.core.call_time import Clock, call_seconds, one_thread, reference
 from medn.core.environment import environment_id, environment_manifest
 from medn.core.table import Array
+from medn.deployed.facts import FormCosts
 from medn.deployed.packing import pack, unpack
 from medn.regressors.form import Form, restore
 
@@ -38,35 +38,9 @@ SLOW_S = 0.3
 """What has taken this long is left out of further rounds, after the fewest."""
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Microseconds a row when asked with so many rows; the same as shares of the time of the reference computation."""
-
-    us_1: float
-    us_100: float
-    us_10000: float
-    ratio_1: float
-    ratio_100: float
-    ratio_10000: float
-    bytes: int
-    """On disk, uncompressed: arrays and facts."""
-    load_ms: float
-    """From bytes in memory to the first prediction."""
-    resident_bytes: int
-    """What stays in memory: the larger of what Python and NumPy account for and the growth of the process, which also
-    sees what a runtime behind the form takes."""
-
-    def us(self, rows: int) -> float:
-        found: float = getattr(self, f"us_{rows}")
-        return found
-
-    def as_json(self) -> dict[str, float]:
-        return asdict(self)
-
-
 @dataclass(frozen=True, eq=False)
-class Question:
-    """A form and rows of the sort that it will be asked for."""
+class TimedForm:
+    """A form and rows like those that it will be asked for."""
 
     form: Form
     inputs: Array
@@ -87,19 +61,19 @@ OnProgress = Callable[[int, int], None]
 
 
 def measured_costs(
-    questions: Mapping[str, Question],
+    forms: Mapping[str, TimedForm],
     file: Path,
     *,
     seed: int = 0,
     again: bool = False,
     on_progress: OnProgress | None = None,
     clock: Clock = time.thread_time,
-) -> dict[str, Costs]:
+) -> dict[str, FormCosts]:
     """The costs of every form, read from the file where it knows them; the names are the caller's own."""
     machine = environment_id(environment_manifest({"numpy": np.__version__, "medn": __version__}))
     known = {} if again else _read(file, machine)
-    keys = {name: form_key(question.form) for name, question in questions.items()}
-    missing = {keys[name]: question for name, question in questions.items() if keys[name] not in known}
+    keys = {name: form_key(timed.form) for name, timed in forms.items()}
+    missing = {keys[name]: timed for name, timed in forms.items() if keys[name] not in known}
     if missing:
         known |= measure(missing, seed=seed, on_progress=on_progress, clock=clock)
         _write(file, machine, known)
@@ -107,16 +81,16 @@ def measured_costs(
 
 
 def measure(
-    questions: Mapping[str, Question],
+    forms: Mapping[str, TimedForm],
     *,
     seed: int = 0,
     on_progress: OnProgress | None = None,
     clock: Clock = time.thread_time,
-) -> dict[str, Costs]:
+) -> dict[str, FormCosts]:
     """The costs of every form, all timed side by side on one thread."""
     random = np.random.default_rng(seed)
-    names = list(questions)
-    timings = {name: _Timing(question, clock) for name, question in questions.items()}
+    names = list(forms)
+    timings = {name: _Timing(timed, clock) for name, timed in forms.items()}
     with one_thread():
         for round_number in range(ROUNDS):
             for place, index in enumerate(random.permutation(len(names))):
@@ -130,15 +104,15 @@ def measure(
 class _Timing:
     """The rounds of one form."""
 
-    def __init__(self, question: Question, clock: Clock) -> None:
+    def __init__(self, timed: TimedForm, clock: Clock) -> None:
         import safetensors.numpy
 
         self.clock = clock
-        self.form = question.form
-        inputs = question.inputs
+        self.form = timed.form
+        inputs = timed.inputs
         self.row = np.ascontiguousarray(inputs[0])
         self.some, self.many = (np.resize(inputs, (rows, inputs.shape[1])) for rows in (100, 10_000))
-        self.tree, arrays = pack(question.form.parts())
+        self.tree, arrays = pack(timed.form.parts())
         self.written = safetensors.numpy.save(arrays)
         self.seconds: dict[str, list[float]] = {"1": [], "100": [], "10000": [], "load": []}
         self.ratios: dict[str, list[float]] = {name: [] for name in self.seconds}
@@ -167,10 +141,10 @@ class _Timing:
         form.one(self.row)
         return form
 
-    def costs(self) -> Costs:
+    def costs(self) -> FormCosts:
         seconds = {name: statistics.median(found) for name, found in self.seconds.items()}
         ratios = {name: statistics.median(found) for name, found in self.ratios.items()}
-        return Costs(
+        return FormCosts(
             us_1=1e6 * seconds["1"],
             us_100=1e6 * seconds["100"] / 100,
             us_10000=1e6 * seconds["10000"] / 10_000,
@@ -200,21 +174,17 @@ class _Timing:
         return max(held, grown)
 
 
-def _read(file: Path, machine: str) -> dict[str, Costs]:
+def _read(file: Path, machine: str) -> dict[str, FormCosts]:
     """What was measured on this machine; a file that cannot be read is as good as none."""
     try:
         written = json.loads(file.read_text(encoding="utf-8"))
         if (written["version"], written["machine"]) != (VERSION, machine):
             return {}
-        return {key: _costs(found) for key, found in written["costs"].items()}
+        return {key: FormCosts.from_json(found) for key, found in written["costs"].items()}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def _costs(written: Mapping[str, Any]) -> Costs:
-    return Costs(**{each.name: written[each.name] for each in fields(Costs)})
-
-
-def _write(file: Path, machine: str, known: Mapping[str, Costs]) -> None:
+def _write(file: Path, machine: str, known: Mapping[str, FormCosts]) -> None:
     costs = {key: found.as_json() for key, found in known.items()}
     atomic_write(file, json.dumps({"version": VERSION, "machine": machine, "costs": costs}, indent=1).encode())

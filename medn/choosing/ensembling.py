@@ -12,6 +12,7 @@ from medn.choosing.evaluation import Evaluated, predictions
 from medn.core.values import content_key
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.checked import Checked, mixed
+from medn.deployed.facts import Trials
 from medn.regressors.form import Form
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.selection.ensembles import Weights, ensemble_name, offered
@@ -41,14 +42,14 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
 def ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
     """The candidate that is the mean of others by their weights."""
     members = [evaluated.candidates[member] for member in weights]
-    blank = replace(
-        members[0].without_form(),
-        regressor=name,
-        key=content_key([[member.key for member in members], list(weights.values())]),
+    facts = replace(
+        members[0].facts,
+        key=content_key([[member.facts.key for member in members], list(weights.values())]),
         settings={"weights": dict(weights)},
-        trials={},
-        fit_seconds=sum(member.fit_seconds for member in members),
+        trials=Trials(),
+        fit_seconds=sum(member.facts.fit_seconds for member in members),
     )
+    blank = replace(members[0].without_form(), regressor=name, facts=facts)
     form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
     roofline = deployed_of(members[0]).roofline
     return judged(blank, evaluated.prepared, form, roofline, _usual_way(members, weights), _checked(evaluated, weights))

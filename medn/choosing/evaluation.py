@@ -12,11 +12,11 @@ from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import StoreState
 from medn.core.table import Array
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.runs.tables import read_source
 from medn.training.candidate_store import candidates_root, load_candidates
 from medn.training.prepared import Prepared
-from medn.training.scoring import scored
+from medn.training.scoring import shipped_scores
 
 PARTS = ("validation", "test")
 
@@ -135,8 +135,13 @@ def predictions(candidates: Mapping[str, Candidate], prepared: Prepared) -> dict
 
 
 def as_shipped(candidate: Candidate, roofline: Candidate | None, prepared: Prepared) -> Candidate:
-    """The same candidate; one of the first version gets the roofline it always shipped with, and is scored with it."""
-    if not candidate.is_of_the_first_version:
+    """The same candidate; one that an earlier version trained without a roofline of its own ships with that of its run.
+
+    What it does beyond the range is scored with it.
+    """
+    deployed = deployed_of(candidate)
+    if candidate.facts.table or deployed.roofline or not roofline or roofline.facts.schema != candidate.facts.schema:
         return candidate
-    form = deployed_of(roofline).form if roofline and roofline.schema == candidate.schema else None
-    return scored(candidate, replace(deployed_of(candidate), roofline=form), prepared)
+    shipped = replace(deployed, roofline=deployed_of(roofline).form)
+    scores = shipped_scores(shipped, prepared, scores_of(candidate).extrapolation)
+    return replace(candidate, deployed=shipped, scores=scores)

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medn.choosing.costs import Costs
 from medn.choosing.evaluation import Evaluated
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.registry import known_name
 from medn.core.values import plain
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.candidate import Candidate, deployed_of, scores_of
+from medn.deployed.facts import FormCosts
 from medn.deployed.packing import Json
 from medn.selection.choice import Shares, overall_error, total_cost
 from medn.selection.gain import Bootstrap
@@ -140,29 +140,31 @@ def arranged(
     return sorted(wanted, key=place)
 
 
-def candidate_rows(evaluated: Evaluated, costs: Mapping[str, Costs], pareto: set[str], chosen: str) -> list[Json]:
+def candidate_rows(evaluated: Evaluated, costs: Mapping[str, FormCosts], pareto: set[str], chosen: str) -> list[Json]:
     """The rows of one place: every candidate and ensemble, then what failed."""
     rows = []
     for name, candidate in evaluated.candidates.items():
+        scores, noise = scores_of(candidate), candidate.facts.noise
+        coverage, beyond = scores.coverage, scores.extrapolation
         known = {
             "device": evaluated.device,
             "kind": evaluated.kind,
             "candidate": name,
-            **candidate.scores["test"],
-            "validation_mape": candidate.scores["validation"]["mape"],
-            "coverage": candidate.coverage.get("covered"),
-            "width": candidate.coverage.get("mean_width"),
-            "inside_coverage": candidate.coverage.get("inside_covered"),
-            "inside_width": candidate.coverage.get("inside_width"),
+            **scores.test.as_json(),
+            "validation_mape": scores.validation.mape,
+            "coverage": coverage.covered,
+            "width": coverage.mean_width,
+            "inside_coverage": coverage.inside_covered,
+            "inside_width": coverage.inside_width,
             "beyond": deployed_of(candidate).way,
-            "extrapolation_mape": candidate.extrapolation.get("mape"),
-            "extrapolation_held_mape": candidate.extrapolation.get("held_mape"),
-            "extrapolation_own_mape": candidate.extrapolation.get("own_mape"),
-            "extrapolation_coverage": candidate.extrapolation.get("covered"),
-            "noise_median": candidate.noise and candidate.noise["median"],
-            "noise_mean": candidate.noise and candidate.noise["mean"],
+            "extrapolation_mape": beyond and beyond.scores.mape,
+            "extrapolation_held_mape": beyond and beyond.held_mape,
+            "extrapolation_own_mape": beyond and beyond.own_mape,
+            "extrapolation_coverage": beyond and beyond.covered,
+            "noise_median": noise and noise.median,
+            "noise_mean": noise and noise.mean,
             **costs[name].as_json(),
-            "fit_s": candidate.fit_seconds,
+            "fit_s": candidate.facts.fit_seconds,
             "pareto": name in pareto,
             "chosen": name == chosen,
             "note": _note(candidate, evaluated.ensembles.get(name, {})),
@@ -179,10 +181,10 @@ def failed_rows(device: str, kind: str, reasons: Mapping[str, str]) -> list[Json
 
 def _note(candidate: Candidate, members: Mapping[str, float]) -> str:
     mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in members.items())
-    return "; ".join(filter(None, [mixture, "" if candidate.extrapolation else NO_EXTRAPOLATION]))
+    return "; ".join(filter(None, [mixture, "" if scores_of(candidate).extrapolation else NO_EXTRAPOLATION]))
 
 
-def scheme_row(scheme: Scheme, judged: Bootstrap, costs: Mapping[tuple[str, str], Costs], share: Shares) -> Json:
+def scheme_row(scheme: Scheme, judged: Bootstrap, costs: Mapping[tuple[str, str], FormCosts], share: Shares) -> Json:
     """One way to select: overall accuracy and R2 on test rows, time as the mean over places, bytes as the sum."""
     picked = {place: costs[place, option.name] for place, option in scheme.selection.items()}
     times = {

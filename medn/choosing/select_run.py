@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medn.choosing.bundling import Sizes
-from medn.choosing.costs import COSTS_FILE, Costs, OnProgress, Question, measured_costs
+from medn.choosing.costs import COSTS_FILE, OnProgress, TimedForm, measured_costs
 from medn.choosing.ensembling import with_ensembles
 from medn.choosing.evaluation import STALE, Evaluated, Evaluation, Lost, evaluate_places, predictions
 from medn.choosing.leaderboard import Leaderboard, candidate_rows, failed_rows, front_row, scheme_row
@@ -19,7 +19,8 @@ from medn.core.metrics import relative_errors
 from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.values import plain
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.candidate import Candidate, costs_of, deployed_of
+from medn.deployed.facts import FormCosts
 from medn.deployed.packing import Json
 from medn.runs.folder import RunFolder
 from medn.selection.budget import Budget
@@ -34,7 +35,7 @@ CHOSEN_FOLDER = "chosen"
 BASELINE = "medn"
 """What selecting is compared with, where every place has it."""
 
-PlaceCosts = Mapping[tuple[str, str], Costs]
+PlaceCosts = Mapping[tuple[str, str], FormCosts]
 """By place and candidate."""
 
 
@@ -74,7 +75,7 @@ def select_run(
         carried = _carried(before, places)
         share = _shares(places, budget)
         sizes = Sizes(root.parent, [*(next(iter(each.candidates.values())) for each in places), *carried])
-        fixed = sizes.fixed + sum(sizes.added(each, each.costs) for each in carried)
+        fixed = sizes.fixed + sum(sizes.added(each, costs_of(each)) for each in carried)
         costs = _costs(places, sizes, root / COSTS_FILE, measure_again, on_progress)
         options = [option for each in places for option in _options(each, costs, budget.rows)]
         free = [each for each in options if each.place not in before or each.name == before[each.place].regressor]
@@ -149,14 +150,14 @@ def _costs(
 ) -> PlaceCosts:
     """What every candidate takes; its bytes are those that it adds to the bundle."""
     names = [(each, name) for each in places for name in each.candidates]
-    questions = {
-        f"{each.place}/{name}": Question(deployed_of(each.candidates[name]).form, each.prepared.test.inputs)
+    forms = {
+        f"{each.place}/{name}": TimedForm(deployed_of(each.candidates[name]).form, each.prepared.test.inputs)
         for each, name in names
     }
-    found = measured_costs(questions, file, again=measure_again, on_progress=on_progress)
+    found = measured_costs(forms, file, again=measure_again, on_progress=on_progress)
     measured = {(each.place, name): found[f"{each.place}/{name}"] for each, name in names}
     return {
-        (each.place, name): replace(cost, bytes=sizes.added(each.candidates[name], cost.as_json()))
+        (each.place, name): replace(cost, bytes=sizes.added(each.candidates[name], cost))
         for each, name in names
         for cost in (measured[each.place, name],)
     }
@@ -205,8 +206,8 @@ def _leaderboard(
     first = next(iter(places[0].candidates.values()))
     return Leaderboard(
         run=folder.resolve().name,
-        split=first.split,
-        seed=first.seed,
+        split=first.facts.split,
+        seed=first.facts.seed,
         budget=budget.as_json(),
         rows=rows,
         schemes=[scheme_row(scheme, judged, costs, share) for scheme in compared],
@@ -242,7 +243,7 @@ def _baseline(compared: Sequence[Scheme], share: Shares) -> str:
 
 
 def _chosen(evaluated: Evaluated, name: str, costs: PlaceCosts) -> Candidate:
-    return replace(evaluated.candidates[name], costs=costs[evaluated.place, name].as_json())
+    return replace(evaluated.candidates[name], costs=costs[evaluated.place, name])
 
 
 def _write_chosen(folder: Path, chosen: Sequence[Candidate]) -> None:

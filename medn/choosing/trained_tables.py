@@ -15,7 +15,7 @@ from pathlib import Path
 from medn.core.metrics import score
 from medn.core.splits import Split
 from medn.core.store import StoreState
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.runs.tables import Source, read_source, state_now
 from medn.runs.training_table import load_table, table_path
 from medn.training.prepared import Prepared, Tables, prepare
@@ -39,7 +39,7 @@ class TrainedTables:
         if written:
             return Prepared.of(written)
         self._source.layer_kind(kind)  # says which one is missing, rather than that nothing fits
-        seed = Counter(each.seed for each in candidates).most_common(1)[0][0]
+        seed = Counter(each.facts.seed for each in candidates).most_common(1)[0][0]
         for without_unstable in (False, True):
             made = self._made(kind, seed, without_unstable).get(device, {}).get(kind)
             if made and any(learned_from(each, made) for each in candidates):
@@ -62,16 +62,15 @@ class TrainedTables:
 
 def learned_from(candidate: Candidate, prepared: Prepared) -> bool:
     """Whether these are the rows that a candidate was trained and judged on."""
-    if candidate.table:
-        return candidate.table == prepared.table.key
+    if candidate.facts.table:
+        return candidate.facts.table == prepared.table.key
     return candidate.is_good and _scores_alike(candidate, prepared)
 
 
 def _scores_alike(candidate: Candidate, prepared: Prepared) -> bool:
     """Whether a candidate that does not tell its table scores on these rows what it was saved with."""
-    if candidate.split_sizes != prepared.rows.sizes or candidate.schema != prepared.source.table.schema:
+    facts, test = candidate.facts, prepared.test
+    if facts.split_sizes != prepared.rows.sizes or facts.schema != prepared.source.table.schema:
         return False
-    test, deployed = prepared.test, deployed_of(candidate)
-    predicted_s = (deployed.form if candidate.is_of_the_first_version else deployed).predict(test.inputs)
-    now = score(predicted_s, test.target).mape
-    return math.isclose(now, candidate.scores["test"]["mape"], rel_tol=SAME_SCORE)
+    now = score(deployed_of(candidate).predict(test.inputs), test.target).mape
+    return math.isclose(now, scores_of(candidate).test.mape, rel_tol=SAME_SCORE)

@@ -66,7 +66,7 @@ def _described(bundle: Bundle, chosen: list[Entry]) -> dict[str, Any]:
                 "level": deployed_of(entry.latency).interval.guaranteed_level,
                 "beyond": deployed_of(entry.latency).way,
                 "warning": entry.latency.warning,
-                "constants": dict(entry.latency.constants),
+                "constants": dict(entry.latency.facts.constants),
                 "usual": dict(entry.usual),
                 "further": {name: candidate.summary() for name, candidate in entry.further.items()},
                 "inputs": _inputs(entry),
@@ -80,16 +80,16 @@ def _summary(entry: Entry) -> Row:
     from medn.deployed.candidate import deployed_of
 
     latency = entry.latency
-    test = latency.scores.get("test", {})
+    scores = latency.scores
     return {
         "device": ", ".join(entry.devices),
         "kind": entry.kind,
         "regressor": latency.regressor,
-        "MAPE": percent(test.get("mape")),
-        "median": percent(test.get("median")),
-        "within 10 %": percent(test.get("within_10")),
-        "interval covers": percent(latency.coverage.get("covered")),
-        "width": percent(latency.coverage.get("inside_width")),
+        "MAPE": percent(scores.test.mape) if scores else None,
+        "median": percent(scores.test.median) if scores else None,
+        "within 10 %": percent(scores.test.within_10) if scores else None,
+        "interval covers": percent(scores.coverage.covered) if scores else None,
+        "width": percent(scores.coverage.inside_width) if scores else None,
         "beyond": deployed_of(latency).way,
         "bytes": f"{latency.size_bytes:,}",
         "also predicts": ", ".join(entry.further) or None,
@@ -118,4 +118,4 @@ def _few(texts: list[Any]) -> list[str]:
 
 
 def _constants(entry: Entry) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in entry.latency.constants.items() if name != "device"]
+    return [(name, value) for name, value in entry.latency.facts.constants.items() if name != "device"]

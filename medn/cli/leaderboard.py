@@ -104,7 +104,10 @@ def _beyond(row: Row) -> str | None:
 def _warnings(rows: Sequence[Row]) -> list[str]:
     from medn.deployed.calibration import width_warning
 
-    warnings = [width_warning(f"{row['candidate']} for {row['kind']} on {row['device']}", row) for row in rows]
+    warnings = [
+        width_warning(f"{row['candidate']} for {row['kind']} on {row['device']}", row.get("inside_width"))
+        for row in rows
+    ]
     return [warning for warning, row in zip(warnings, rows, strict=True) if warning and row["chosen"]]
 
 

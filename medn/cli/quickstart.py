@@ -94,16 +94,18 @@ def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
 
 def _row(candidate: Candidate) -> Row:
     """A row that needs no explanation."""
-    test = candidate.scores["test"]
+    from medn.deployed.candidate import costs_of, scores_of
+
+    test, noise = scores_of(candidate).test, candidate.facts.noise
     return {
         "layer kind": candidate.kind,
-        "measured points": sum(candidate.split_sizes.values()),
+        "measured points": sum(candidate.facts.split_sizes.values()),
         "chosen regressor": candidate.regressor,
-        "typical error": percent(test["median"]),
-        "mean error": percent(test["mape"]),
-        "within 10 %": percent(test["within_10"]),
-        "noise of measuring": percent(candidate.noise["mean"]) if candidate.noise else None,
-        "us per query": f"{candidate.costs['us_1']:.0f}",
+        "typical error": percent(test.median),
+        "mean error": percent(test.mape),
+        "within 10 %": percent(test.within_10),
+        "noise of measuring": percent(noise.mean) if noise else None,
+        "us per query": f"{costs_of(candidate).us_1:.0f}",
     }
 
 

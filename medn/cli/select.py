@@ -108,17 +108,19 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
-    test = candidate.scores["test"]
+    from medn.deployed.candidate import costs_of, scores_of
+
+    test, costs, noise = scores_of(candidate).test, costs_of(candidate), candidate.facts.noise
     return {
         **({"device": candidate.device} if with_device else {}),
         "kind": candidate.kind,
         "chosen": candidate.regressor,
-        "MAPE": percent(test["mape"]),
-        "median": percent(test["median"]),
-        "noise": percent(candidate.noise["median"]) if candidate.noise else None,
-        "us/row": f"{candidate.costs[f'us_{rows}']:.3g}",
-        "kB": f"{candidate.costs['bytes'] / 1e3:.4g}",
-        "load ms": f"{candidate.costs['load_ms']:.3g}",
+        "MAPE": percent(test.mape),
+        "median": percent(test.median),
+        "noise": percent(noise.median) if noise else None,
+        "us/row": f"{costs.us(rows):.3g}",
+        "kB": f"{costs.bytes / 1e3:.4g}",
+        "load ms": f"{costs.load_ms:.3g}",
     }
 
 

@@ -156,16 +156,18 @@ def say_warnings(candidates: Sequence[Candidate]) -> None:
 
 def _best_row(candidate: Candidate, with_device: bool) -> Row:
     """A candidate's errors, beside the noise of the measurements."""
-    test = candidate.scores["test"]
+    from medn.deployed.candidate import scores_of
+
+    test, noise = scores_of(candidate).test, candidate.facts.noise
     return {
         **({"device": candidate.device} if with_device else {}),
         "kind": candidate.kind,
         "best": candidate.regressor,
-        "MAPE": percent(test["mape"]),
-        "median": percent(test["median"]),
-        "within 10 %": percent(test["within_10"]),
-        "R2": None if test["r2"] is None else f"{test['r2']:.3f}",
-        "noise": percent(candidate.noise["median"]) if candidate.noise else None,
+        "MAPE": percent(test.mape),
+        "median": percent(test.median),
+        "within 10 %": percent(test.within_10),
+        "R2": None if test.r2 is None else f"{test.r2:.3f}",
+        "noise": percent(noise.median) if noise else None,
         "us/row": f"{candidate.row_us:.0f}",
         "bytes": f"{candidate.size_bytes:,}",
     }
@@ -249,18 +251,18 @@ class TrainProgress:
             self._live.update(self._table(), refresh=True)
             return
         for candidate in candidates:
-            result = percent(candidate.scores["validation"]["mape"]) if candidate.is_good else candidate.reason
+            result = percent(candidate.scores.validation.mape) if candidate.scores else candidate.reason
             say(f"{done} of {planned}: {candidate.kind} on {candidate.device}, {candidate.regressor}: {result}")
 
     def _table(self) -> Any:
         from rich.table import Table
 
-        from medn.training.train_run import best_candidates
+        from medn.training.train_run import best_candidates, validation_error
 
         table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=self._done)
         table.caption = self._waiting
         for candidate in best_candidates(self._candidates):
-            noise = percent(candidate.noise["median"]) if candidate.noise else None
-            error = percent(candidate.scores["validation"]["mape"])
-            table.add_row(candidate.device, candidate.kind, candidate.regressor, error, noise or "-")
+            noise, error = candidate.facts.noise, percent(validation_error(candidate))
+            floor = percent(noise.median) if noise else "-"
+            table.add_row(candidate.device, candidate.kind, candidate.regressor, error, floor)
         return table

@@ -119,9 +119,6 @@ class Coverage:
     mean_width: float
     """Mean of (high - low) / predicted."""
 
-    def as_json(self) -> dict[str, float]:
-        return asdict(self)
-
 
 def coverage(level: float, predicted: Array, low: Array, high: Array, measured: Array) -> Coverage:
     return Coverage(

@@ -5,7 +5,9 @@ Accuracy is 1 - MAPE: our reading of a word that the field uses without defining
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +24,21 @@ class Scores:
     p90: float
     within_5: float
     within_10: float
-    r2: float
-    r2_log: float
-    spearman: float
+    r2: float | None
+    r2_log: float | None
+    spearman: float | None
+    """None where all that was measured is alike."""
 
     @property
     def accuracy(self) -> float:
         return 1.0 - self.mape
 
-    def as_json(self) -> dict[str, float]:
+    def as_json(self) -> dict[str, float | None]:
         return asdict(self) | {"accuracy": self.accuracy}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Scores:
+        return cls(**{each.name: written[each.name] for each in fields(cls)})
 
 
 def relative_errors(predicted: Array, measured: Array) -> Array:
@@ -83,9 +90,9 @@ def has_learned(predicted: Array, measured: Array, constant: float) -> bool:
     return bool(own.mean() <= plain.mean() + SAME_ERROR or np.median(own) < np.median(plain) / 2)
 
 
-def _r2(predicted: Array, measured: Array) -> float:
+def _r2(predicted: Array, measured: Array) -> float | None:
     spread = float(((measured - measured.mean()) ** 2).sum())
-    return 1.0 - float(((measured - predicted) ** 2).sum()) / spread if spread > 0 else float("nan")
+    return 1.0 - float(((measured - predicted) ** 2).sum()) / spread if spread > 0 else None
 
 
 def _ranks(values: Array) -> Array:
@@ -95,7 +102,7 @@ def _ranks(values: Array) -> Array:
     return np.asarray((last - (counts - 1) / 2)[places], dtype=np.float64)
 
 
-def _correlation(first: Array, second: Array) -> float:
+def _correlation(first: Array, second: Array) -> float | None:
     if len(first) < 2 or first.std() == 0 or second.std() == 0:
-        return float("nan")
+        return None
     return float(np.corrcoef(first, second)[0, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from medn.core.intervals import LEVEL, Interval, Spread, calibrate, coverage, fit_spread
 from medn.core.table import Array, Table
 from medn.deployed.deployed import Answer, Deployed
+from medn.deployed.facts import IntervalCoverage
 
 ABSURD_WIDTH = 3.0
 """High less low, in predictions: a third to three times as long."""
@@ -58,9 +58,8 @@ def _rows(deployed: Deployed, table: Table) -> _Rows:
     return _Rows(deployed.predict(rows.inputs), rows.target, distance[kept], rows.groups)
 
 
-def width_warning(what: str, coverage: Mapping[str, float | None]) -> str | None:
+def width_warning(what: str, width: float | None) -> str | None:
     """A sentence where intervals in range are so wide that they say next to nothing; None where they are not."""
-    width = coverage.get("inside_width")
     if width is None or width < ABSURD_WIDTH:
         return None
     return (
@@ -69,13 +68,13 @@ def width_warning(what: str, coverage: Mapping[str, float | None]) -> str | None
     )
 
 
-def coverage_facts(deployed: Deployed, answer: Answer, measured: Array) -> dict[str, float]:
+def interval_coverage(deployed: Deployed, answer: Answer, measured: Array) -> IntervalCoverage:
     """How the intervals did on all rows, and on those in range; what lies outside is wide on purpose."""
     level = deployed.interval.level
-    found = coverage(level, answer.value, answer.low, answer.high, measured).as_json()
+    every = coverage(level, answer.value, answer.low, answer.high, measured)
+    found = IntervalCoverage(level, every.rows, every.covered, every.mean_width)
     inside = answer.inside
-    if inside.any():
-        rows = [each[inside] for each in (answer.value, answer.low, answer.high, measured)]
-        own = coverage(level, *rows)
-        found |= {"inside_covered": own.covered, "inside_width": own.mean_width}
-    return found
+    if not inside.any():
+        return found
+    own = coverage(level, *(each[inside] for each in (answer.value, answer.low, answer.high, measured)))
+    return replace(found, inside_covered=own.covered, inside_width=own.mean_width)

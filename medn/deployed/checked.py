@@ -17,9 +17,9 @@ from medn.core.intervals import FIRST_STEP, WIDEST, Interval, conformal_quantile
 from medn.core.metrics import score
 from medn.core.ranges import Flags
 from medn.core.table import Array
-from medn.core.values import plain
 from medn.deployed.beyond import BOUNDED, HELD, OWN, Beyond
-from medn.deployed.packing import Arrays, Json
+from medn.deployed.facts import Extrapolation
+from medn.deployed.packing import Arrays
 
 CHECKED_WAYS = (HELD, OWN, BOUNDED)
 
@@ -117,23 +117,24 @@ def widening(checked: Checked | None, way: str, interval: Interval) -> float:
     return max(conformal_quantile(np.concatenate(needed), groups, interval.level), LEAST_WIDENING)
 
 
-def extrapolation_facts(checked: Checked | None, way: str, interval: Interval) -> Json:
+def extrapolation(checked: Checked | None, way: str, interval: Interval) -> Extrapolation | None:
     """How wrong what ships is on test rows above what was learned from, and how wrong the other ways are."""
     if checked is None or not len(checked["test"].measured):
-        return {}
+        return None
     rows = checked["test"]
-    found = score(np.exp(rows.log_value(way)), np.exp(rows.measured)).as_json()
-    found |= {f"{each}_mape": float(rows.errors(each).mean()) for each in CHECKED_WAYS}
+    found = Extrapolation(
+        score(np.exp(rows.log_value(way)), np.exp(rows.measured)),
+        way,
+        float(rows.outside.mean()),
+        *(float(rows.errors(each).mean()) for each in CHECKED_WAYS),
+    )
     outside = rows.only_outside
-    if len(outside.measured):
-        logs = outside.log_value(way)
-        width = interval.width_beyond(outside.beyond.edge, logs, np.ones(len(logs)), outside.beyond.far)
-        found |= {
-            "covered": float((np.abs(outside.measured - logs) <= width).mean()),
-            "width": float((2 * np.sinh(width)).mean()),
-        }
-    facts: Json = plain({**found, "outside": float(rows.outside.mean()), "way": way})
-    return facts
+    if not len(outside.measured):
+        return found
+    logs = outside.log_value(way)
+    width = interval.width_beyond(outside.beyond.edge, logs, np.ones(len(logs)), outside.beyond.far)
+    covered = float((np.abs(outside.measured - logs) <= width).mean())
+    return replace(found, covered=covered, width=float((2 * np.sinh(width)).mean()))
 
 
 def pack_checked(checked: Checked) -> Arrays:

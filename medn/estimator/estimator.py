@@ -62,10 +62,10 @@ class Estimator:
 
     def __init__(self, entry: Entry, device: str) -> None:
         self.device = device
-        self.sheet = entry.latency.sheets.get(device, NO_SHEET)
+        self.sheet = entry.latency.facts.sheets.get(device, NO_SHEET)
         self.deployed = deployed_of(entry.latency)
         self.kind = entry.layer_kind
-        self.question = Question(self.kind, entry.usual, entry.latency.dtypes)
+        self.question = Question(self.kind, entry.usual, entry.latency.facts.dtypes)
         self.range = self.deployed.range
         self.level = self.deployed.interval.guaranteed_level
         constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}

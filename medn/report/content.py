@@ -20,7 +20,7 @@ from medn.core.intervals import Interval
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Array, Table
-from medn.deployed.calibration import at_level, coverage_facts
+from medn.deployed.calibration import at_level, interval_coverage
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.deployed import Deployed
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
@@ -156,7 +156,7 @@ def _reliability(deployed: Deployed, calibration: Table, test: Table) -> tuple[t
     found = []
     for level in LEVELS:
         tried = at_level(deployed, calibration, level)
-        found.append((level, coverage_facts(tried, tried.answer(test.inputs), test.target)["covered"]))
+        found.append((level, interval_coverage(tried, tried.answer(test.inputs), test.target).covered))
     return tuple(found)
 
 

@@ -15,7 +15,7 @@ def tuning_history(root: Path, candidate: Candidate) -> tuple[float, ...]:
     """The lowest error so far after each trial, NaN before the first that came to an end; empty without a search."""
     for kind in (candidate.kind, ALL_KINDS):
         folder = candidate_folder(root, candidate.device, kind, candidate.regressor)
-        journal = folder / f"study-{candidate.key[:8]}.journal"
+        journal = folder / f"study-{candidate.facts.key[:8]}.journal"
         if journal.is_file():
             return _best_so_far(journal)
     return ()

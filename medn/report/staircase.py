@@ -45,7 +45,7 @@ def staircases(candidate: Candidate, source: KindTable) -> tuple[Staircase, ...]
     sizes = [name for name in sizes if len(np.unique(table.column(name))) >= FEWEST_VALUES]
     sizes.sort(key=lambda name: (name not in kind.tiled, -float(np.ptp(np.log1p(table.column(name))))))
     place = _typical_place(table)
-    layer = _layer(kind, candidate.constants, _row(table, place))
+    layer = _layer(kind, candidate.facts.constants, _row(table, place))
     if layer is None:
         return ()
     found = (_staircase(candidate, source, place, layer, name) for name in sizes[:MOST])
@@ -64,8 +64,8 @@ def _staircase(
     typical = _row(table, place)
     fixed = {**layer, "device": typical.get("device", candidate.device)}
     columns = {name: np.full(len(values), value) for name, value in fixed.items()} | {parameter: values}
-    choice = InputChoice.from_config(candidate.inputs)
-    asked = input_columns(kind, columns, choice, sheets=candidate.sheets, dtypes=candidate.dtypes)
+    choice = InputChoice.from_config(candidate.facts.inputs)
+    asked = input_columns(kind, columns, choice, sheets=candidate.facts.sheets, dtypes=candidate.facts.dtypes)
     # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
     inputs = as_inputs({**typical, **asked}, table.schema)
     answer = deployed_of(candidate).answer(inputs)

@@ -162,6 +162,7 @@ def _facts(table: TrainingTable) -> Json:
             "output_error": source.output_error,
             "devices": source.devices,
             "sheets": source.sheets,
+            "dtypes": source.dtypes,
         }
     )
     return facts
@@ -213,6 +214,7 @@ def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingT
         output_error=facts["output_error"],
         devices=tuple(facts["devices"]),
         sheets=facts["sheets"],
+        dtypes=facts["dtypes"],
         is_test=arrays.get("is_test"),
     )
     return TrainingTable(

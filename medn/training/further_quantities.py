@@ -15,7 +15,7 @@ import numpy as np
 from medn.core.quantities import Quantity, all_quantities
 from medn.core.table import Table
 from medn.deployed.beyond import EDGE, HELD
-from medn.deployed.candidate import Candidate
+from medn.deployed.candidate import Candidate, scores_of
 from medn.training.candidate_store import load_candidates
 from medn.training.prepared import Prepared
 from medn.training.train_regressor import Job
@@ -76,6 +76,6 @@ def load_further(run: Path) -> Further:
     found: dict[tuple[str, str], dict[str, Candidate]] = {}
     for quantity in all_quantities():
         good = [candidate for candidate in load_candidates(further_root(run, quantity)) if candidate.is_good]
-        for candidate in sorted(good, key=lambda each: each.scores["validation"]["mape"]):
+        for candidate in sorted(good, key=lambda each: scores_of(each).validation.mape):
             found.setdefault((candidate.device, candidate.kind), {}).setdefault(quantity, candidate)
     return found

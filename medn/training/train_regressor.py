@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from medn.core.values import content_key
 from medn.deployed.beyond import BOUNDED, HELD
 from medn.deployed.candidate import Candidate
 from medn.deployed.checked import Checked
+from medn.deployed.facts import TrainingFacts, Trials
 from medn.deployed.packing import pack, unpack
 from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
@@ -101,23 +102,25 @@ class Job:
             device=self.device,
             kind=kind,
             regressor=self.regressor,
-            key=self.key,
-            budget_s=self.budget_s,
-            seed=self.seed,
-            split=self.split,
             reason=reason,
-            table=prepared.table.key,
-            split_sizes=prepared.rows.sizes,
-            inputs=source.choice.as_json(),
-            target=prepared.table.target.target.definition,
-            schema=source.table.schema,
-            constants=source.constants,
-            left_out=source.left_out,
-            unstable=source.unstable,
-            noise=asdict(source.noise) if source.noise else None,
-            devices=() if source.devices == (self.device,) else source.devices,
-            sheets=source.sheets,
-            dtypes=source.dtypes,
+            facts=TrainingFacts(
+                key=self.key,
+                budget_s=self.budget_s,
+                seed=self.seed,
+                split=self.split,
+                table=prepared.table.key,
+                split_sizes=prepared.rows.sizes,
+                inputs=source.choice.as_json(),
+                target=prepared.table.target.target.definition,
+                schema=source.table.schema,
+                constants=source.constants,
+                left_out=source.left_out,
+                unstable=source.unstable,
+                noise=source.noise,
+                devices=() if source.devices == (self.device,) else source.devices,
+                sheets=source.sheets,
+                dtypes=source.dtypes,
+            ),
         )
 
 
@@ -149,10 +152,10 @@ def _rather_the_last(job: Job, failed: Candidate) -> Candidate:
         last = load_candidate(candidate_folder(job.root, job.device, failed.kind, job.regressor))
     except StoreError:
         return failed
-    if not last.is_good or last.key != job.key:
+    if not last.is_good or last.facts.key != job.key:
         return failed
-    reasons = [*last.trials.get("reasons", ()), failed.reason]
-    return replace(last, budget_s=failed.budget_s, trials={**last.trials, "reasons": list(dict.fromkeys(reasons))})
+    trials = last.facts.trials.and_failed(failed.reason)
+    return replace(last, facts=replace(last.facts, budget_s=failed.facts.budget_s, trials=trials))
 
 
 def _saved(job: Job, candidate: Candidate) -> Candidate:
@@ -180,7 +183,7 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         for kind in job.tables:
             candidate = _finish(job, kind, tuned)
             if candidate.is_good:
-                save_candidate(job.root, replace(candidate, budget_s=0.0))
+                save_candidate(job.root, replace(candidate, facts=replace(candidate.facts, budget_s=0.0)))
         ended = time.monotonic()
         next_save = ended + (ended - began) / SAVING_SHARE
 
@@ -221,12 +224,9 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None
         found = judged(blank, prepared, form, prepared.roofline, default, checked)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, reason_of(failure))
-    return replace(
-        found,
-        settings=tuned.settings,
-        trials={"made": tuned.trials, "pruned": tuned.pruned, "failed": tuned.failed, "reasons": tuned.reasons},
-        fit_seconds=tuned.fit_seconds,
-    )
+    trials = Trials(tuned.trials, tuned.pruned, tuned.failed, tuned.reasons)
+    facts = replace(found.facts, settings=tuned.settings, trials=trials, fit_seconds=tuned.fit_seconds)
+    return replace(found, facts=facts)
 
 
 def _check_learned(fitted: Fitted, prepared: Prepared) -> None:

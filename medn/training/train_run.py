@@ -12,7 +12,7 @@ from medn.core.errors import NothingMeasured, StoreError, UsageError
 from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
-from medn.deployed.candidate import Candidate
+from medn.deployed.candidate import Candidate, scores_of
 from medn.regressors.regressor import regressors
 from medn.runs.folder import RunFolder
 from medn.runs.measured import record_target
@@ -84,7 +84,7 @@ OnProgress = Callable[[int, int, Sequence[Candidate]], None]
 
 
 def validation_error(candidate: Candidate) -> float:
-    return candidate.scores["validation"]["mape"]
+    return scores_of(candidate).validation.mape
 
 
 def best_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -210,7 +210,7 @@ def _finished(job: Job, retry_failed: bool) -> list[Candidate] | None:
         except StoreError:
             return None
         is_done = candidate.is_good or not retry_failed
-        if not (is_done and candidate.key == job.key and candidate.budget_s >= job.budget_s):
+        if not (is_done and candidate.facts.key == job.key and candidate.facts.budget_s >= job.budget_s):
             return None
         found.append(candidate.without_form())
     return found

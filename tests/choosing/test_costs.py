@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medn.choosing import costs as module
-from medn.choosing.costs import Question, form_key, measure, measured_costs
+from medn.choosing.costs import TimedForm, form_key, measure, measured_costs
 from medn.core.table import Array
 from medn.regressors.form import Form, Parts, forms
 from medn.regressors.forms.constant import Constant
@@ -62,8 +62,8 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "reference", tick)
 
 
-def ticking(size: int = 1000) -> Question:
-    return Question(Ticking(np.zeros(size)), INPUTS)
+def ticking(size: int = 1000) -> TimedForm:
+    return TimedForm(Ticking(np.zeros(size)), INPUTS)
 
 
 def test_times_are_microseconds_a_row() -> None:
@@ -143,5 +143,5 @@ def test_a_key_changes_with_what_a_form_is_made_of() -> None:
 
 
 def test_real_forms_are_timed_by_the_processor() -> None:
-    found = measure({"a": Question(Constant(1.0), INPUTS)})["a"]
+    found = measure({"a": TimedForm(Constant(1.0), INPUTS)})["a"]
     assert 0 < found.us_10000 < found.us_1

@@ -75,7 +75,7 @@ def test_a_run_that_grew_is_chosen_from_as_it_was_trained_and_says_so(run: Path)
 def test_training_again_makes_a_new_table_of_what_was_added(run: Path, plain_regressors: ModuleType) -> None:
     before = keys(run)
     add_visit(run)
-    train_run(run, seconds=1.0, families=FAMILIES)
+    train_run(run, seconds=60.0, families=FAMILIES)
     assert len(keys(run) - before) == 1  # the other kind has no new visit
     evaluation = evaluate_places(run)
     assert evaluation.grown is None
@@ -109,13 +109,13 @@ def test_a_table_that_is_gone_is_made_again(run: Path, damage: Callable[[Path], 
 
 def test_what_was_chosen_from_another_table_is_not_reported(run: Path, plain_regressors: ModuleType) -> None:
     select_run(run, Budget())
-    train_run(run, seconds=1.0, families=FAMILIES, seed=5)
+    train_run(run, seconds=60.0, families=FAMILIES, seed=5)
     with pytest.raises(StoreError, match="medn select RUN"):
         gather(run)
 
 
 def test_another_seed_makes_all_others_stale(run: Path, plain_regressors: ModuleType) -> None:
-    train_run(run, seconds=1.0, families=FAMILIES, seed=5)
+    train_run(run, seconds=60.0, families=FAMILIES, seed=5)
     for each in evaluate_run(run):
         assert each.candidates.keys() == set(FAMILIES)
         assert each.prepared.table.seed == 5

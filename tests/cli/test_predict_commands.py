@@ -13,6 +13,7 @@ import pytest
 import medn as package
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.cli.main import run as medn
+from medn.deployed.candidate import scores_of
 
 Capture = pytest.CaptureFixture[str]
 LAYER = ["linear", "in_features=64", "out_features=100"]
@@ -146,7 +147,11 @@ def test_inspect_is_data_too(bundle: str, capsys: Capture) -> None:
 
 def test_inspect_warns_of_intervals_that_say_nothing(bundle: str, tmp_path: Path, capsys: Capture) -> None:
     found = read_bundle(Path(bundle))
-    wide = [replace(each, latency=replace(each.latency, coverage={"inside_width": 22.5})) for each in found.entries]
+    wide = []
+    for each in found.entries:
+        scores = scores_of(each.latency)
+        wider = replace(scores, coverage=replace(scores.coverage, inside_width=22.5))
+        wide.append(replace(each, latency=replace(each.latency, scores=wider)))
     write_bundle(tmp_path / "wide.medn", replace(found, entries=tuple(wide)))
     assert medn(["inspect", str(tmp_path / "wide.medn"), "linear"]) == 0
     assert "for linear on made-up are 22.5 times as wide as the predictions" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from medn.core.intervals import calibrate, conformal_quantile, fit_spread
 from medn.core.ranges import learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN
-from medn.deployed.calibration import UNCALIBRATED, at_level, calibrated, coverage_facts, width_warning
+from medn.deployed.calibration import UNCALIBRATED, at_level, calibrated, interval_coverage, width_warning
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Form, Parts
 
@@ -72,19 +72,16 @@ def test_rows_out_of_range_do_not_widen_the_intervals_of_those_inside(uncalibrat
     )
     exploded = replace(uncalibrated, interval=everything)
     mended = calibrated(uncalibrated, validation, calibration)
-    widths = [
-        coverage_facts(each, each.answer(inside.inputs), inside.target)["inside_width"] for each in (exploded, mended)
-    ]
-    assert widths[0] > 10
-    assert widths[1] < 0.4
+    wide, narrow = (interval_coverage(each, each.answer(inside.inputs), inside.target) for each in (exploded, mended))
+    assert (wide.inside_width or 0.0) > 10
+    assert 0.0 < (narrow.inside_width or 0.0) < 0.4
     assert mended.answer(inside.inputs).inside.mean() > 0.95
-    covered = coverage_facts(mended, mended.answer(inside.inputs), inside.target)["inside_covered"]
-    assert 0.84 < covered < 0.96
+    assert 0.84 < (narrow.inside_covered or 0.0) < 0.96
 
 
 def test_a_width_that_says_nothing_is_told(uncalibrated: Deployed) -> None:
     wide, narrow = (
-        coverage_facts(each, each.answer(rows.inputs), rows.target)
+        interval_coverage(each, each.answer(rows.inputs), rows.target).inside_width
         for noise in (2.0, 0.05)
         for rows in [products(300, 8, noise=noise)]
         for each in [calibrated(uncalibrated, products(200, 2, noise=noise), products(200, 4, noise=noise))]

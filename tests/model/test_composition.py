@@ -66,9 +66,10 @@ def with_cache(entry: Entry) -> Entry:
         shift=np.append(known.shift, 0),
         components=np.vstack([known.components, np.zeros(known.components.shape[1])]),
     )
-    constants = {name: value for name, value in latency.constants.items() if name != "cache"}
+    constants = {name: value for name, value in latency.facts.constants.items() if name != "cache"}
     deployed = replace(deployed, range=known, form=SlowWhenCold(deployed.form), constants=constants, roofline=None)
-    return replace(entry, latency=replace(latency, schema=schema, deployed=deployed, constants=constants))
+    facts = replace(latency.facts, schema=schema, constants=constants)
+    return replace(entry, latency=replace(latency, facts=facts, deployed=deployed))
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from medn.choosing.bundling import bundle_run
 from medn.core.splits import Split
 from medn.core.table import Table
 from medn.deployed.candidate import Candidate
+from medn.deployed.facts import TrainingFacts
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.affine import Affine
@@ -74,9 +75,17 @@ def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KIN
     for device, own in tables.items():
         for kind, prepared in own.items():
             made = prepared.source
-            blank = Candidate(device, kind, form, key="made-up", budget_s=1.0, seed=0, split="random")
-            blank = replace(blank, schema=made.table.schema, constants=made.constants, inputs=made.choice.as_json())
-            blank = replace(blank, dtypes=made.dtypes)
+            facts = TrainingFacts(
+                "made-up",
+                1.0,
+                0,
+                "random",
+                inputs=made.choice.as_json(),
+                schema=made.table.schema,
+                constants=made.constants,
+                dtypes=made.dtypes,
+            )
+            blank = Candidate(device, kind, form, facts)
             # The same bytes each time: how long one row takes is no fact of a made-up candidate.
             found.append(replace(judged(blank, prepared, FORMS[form](prepared.train), None), row_us=0.0))
     return found

@@ -54,7 +54,18 @@ def test_a_table_is_read_as_it_was_written(source: Source, path: Path, kind: str
     for part in PARTS:
         assert (getattr(again.rows, part) == getattr(table.rows, part)).all()
     assert (again.target, again.usual, again.streaming) == (table.target, table.usual, table.streaming)
-    told = ("choice", "constants", "left_out", "gaps", "unstable", "noise", "output_error", "devices", "sheets")
+    told = (
+        "choice",
+        "constants",
+        "left_out",
+        "gaps",
+        "unstable",
+        "noise",
+        "output_error",
+        "devices",
+        "sheets",
+        "dtypes",
+    )
     assert [getattr(again.source, name) for name in told] == [getattr(table.source, name) for name in told]
 
 

@@ -15,8 +15,9 @@ from medn.core.splits import Split
 from medn.core.table import Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN, WAYS
 from medn.deployed.calibration import UNCALIBRATED
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.deployed.checked import chosen_way, pack_checked, widening
+from medn.deployed.facts import Extrapolation, TrainingFacts
 from medn.regressors.regressor import Effort, Settings, regressors
 from medn.runs.tables import read_source
 from medn.training.extrapolation import check, cut, made_ready, restored, work
@@ -96,7 +97,7 @@ def trained(prepared: Prepared, name: str, settings: Settings) -> Candidate:
     regressor = regressors[name]
     checked = check(regressor, {"linear": prepared}, settings, Effort(10.0)).get("linear")
     form = regressor.fit(prepared.train, prepared.validation, settings, Effort(10.0)).export()
-    blank = Candidate("made-up", "linear", name, key=name, budget_s=1.0, seed=0, split="random")
+    blank = Candidate("made-up", "linear", name, TrainingFacts(name, 1.0, 0, "random"))
     return judged(blank, prepared, form, prepared.roofline, BOUNDED if regressor.extrapolates else HELD, checked)
 
 
@@ -117,6 +118,12 @@ def test_intervals_beyond_the_range_hold_what_they_promise(
     assert ((measured_s >= as_inside[0]) & (measured_s <= as_inside[1]))[outside].mean() < 0.6
 
 
+def extrapolation(candidate: Candidate) -> Extrapolation:
+    found = scores_of(candidate).extrapolation
+    assert found is not None
+    return found
+
+
 def test_an_ensemble_has_an_extrapolation_error_and_a_way_of_its_own(
     prepared: Prepared, plain_regressors: object
 ) -> None:
@@ -124,10 +131,11 @@ def test_an_ensemble_has_an_extrapolation_error_and_a_way_of_its_own(
     evaluated = Evaluated("made-up", "linear", prepared, members, {})
     found = ensemble(evaluated, "test-law+median", {"test-law": 0.9, "median": 0.1})
     assert deployed_of(found).way in WAYS
-    assert found.extrapolation["rows"] == members["median"].extrapolation["rows"]
-    errors = [members[name].extrapolation["mape"] for name in ("test-law", "median")]
-    assert errors[0] < found.extrapolation["mape"] < errors[1]
-    assert found.extrapolation["held_mape"] != found.extrapolation["own_mape"]
+    own = extrapolation(found)
+    law, median = (extrapolation(members[name]).scores for name in ("test-law", "median"))
+    assert own.scores.rows == median.rows
+    assert law.mape < own.scores.mape < median.mape
+    assert own.held_mape != own.own_mape
 
 
 def test_an_ensemble_of_what_was_not_checked_does_what_most_of_it_does(
@@ -137,7 +145,7 @@ def test_an_ensemble_of_what_was_not_checked_does_what_most_of_it_does(
     evaluated = Evaluated("made-up", "linear", prepared, {"median": checked, "test-law": unchecked}, {})
     ways = [deployed_of(ensemble(evaluated, "x", {"test-law": share, "median": 1 - share})).way for share in (0.9, 0.1)]
     assert ways == [deployed_of(unchecked).way, deployed_of(checked).way] == [BOUNDED, HELD]
-    assert ensemble(evaluated, "x", {"test-law": 0.9, "median": 0.1}).extrapolation == {}
+    assert scores_of(ensemble(evaluated, "x", {"test-law": 0.9, "median": 0.1})).extrapolation is None
 
 
 def test_a_check_of_other_rows_is_none(prepared: Prepared) -> None:

@@ -138,7 +138,7 @@ def test_a_gradient_follows_what_the_sheet_says(run: Path, tmp_path: Path) -> No
 
 def test_pooled_candidates_lie_beside_those_of_each_device(run: Path, bundle: Path) -> None:
     made = train_run(run, seconds=1.0, families=("ridge",)).candidates
-    assert {(each.device, tuple(each.devices)) for each in made} == {("large", ()), ("small", ())}
+    assert {(each.device, tuple(each.facts.devices)) for each in made} == {("large", ()), ("small", ())}
     assert {each.device for each in load_candidates(run / "candidates-pooled")} == {POOLED}
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from medn.core.errors import NothingMeasured, StoreError, UsageError
 from medn.core.splits import Split
-from medn.deployed.candidate import Candidate
+from medn.deployed.candidate import Candidate, scores_of
 from medn.deployed.packing import pack, unpack
 from medn.regressors.form import Parts
 from medn.runs.tables import kind_table, read_source
@@ -81,26 +81,27 @@ def test_the_law_is_found_and_the_best_is_chosen_on_validation(finished: Finishe
         ("linear", "test-law"),
     ]
     best = outcome.best()[1]
-    assert best.scores["test"]["mape"] < 0.1
-    assert abs(best.settings["slope"] - 0.8) < 0.1
+    assert scores_of(best).test.mape < 0.1
+    assert abs(best.facts.settings["slope"] - 0.8) < 0.1
 
 
 def test_a_candidate_says_all_that_is_known(finished: Finished) -> None:
     candidate = by_place(finished.outcome)["linear", "test-law"]
-    assert sum(candidate.split_sizes.values()) == 78
-    assert candidate.scores.keys() >= {"validation", "test", "test_inside"}
-    assert ("test_outside" in candidate.scores) == (candidate.outside > 0)
-    assert candidate.noise is not None
-    assert candidate.noise["median"] < 0.05
-    assert candidate.inputs == {"inputs": ["raw", "analytic", "hardware", "probes"], "drop": ["bias"]}
-    assert candidate.constants["dtype"] == "fp32"
-    assert candidate.left_out == {"failed: no such kernel": 2}
-    assert candidate.trials["made"] > 1
+    assert sum(candidate.facts.split_sizes.values()) == 78
+    scores = scores_of(candidate)
+    assert scores.test_inside is not None
+    assert (scores.test_outside is not None) == (scores.outside > 0)
+    assert candidate.facts.noise is not None
+    assert candidate.facts.noise.median < 0.05
+    assert candidate.facts.inputs == {"inputs": ["raw", "analytic", "hardware", "probes"], "drop": ["bias"]}
+    assert candidate.facts.constants["dtype"] == "fp32"
+    assert candidate.facts.left_out == {"failed: no such kernel": 2}
+    assert candidate.facts.trials.made > 1
     assert 0 < candidate.row_us < 10_000
     assert candidate.size_bytes > 0
-    assert 0.5 <= candidate.coverage["covered"] <= 1
-    assert (candidate.seed, candidate.split, candidate.budget_s) == (3, "random", 2.0)
-    assert candidate.target["idle"]
+    assert 0.5 <= scores.coverage.covered <= 1
+    assert (candidate.facts.seed, candidate.facts.split, candidate.facts.budget_s) == (3, "random", 2.0)
+    assert candidate.facts.target["idle"]
 
 
 def test_a_saved_candidate_predicts_intervals_and_range_alike(finished: Finished) -> None:
@@ -110,7 +111,7 @@ def test_a_saved_candidate_predicts_intervals_and_range_alike(finished: Finished
     )
     table = kind_table(read_source(run), "linear", device="made-up").table
     assert candidate.deployed is not None
-    assert candidate.schema == candidate.deployed.schema == table.schema
+    assert candidate.facts.schema == candidate.deployed.schema == table.schema
     predicted_s, low_s, high_s, inside = candidate.deployed.answer(table.inputs)
     assert np.median(np.abs(predicted_s / table.target - 1)) < 0.1
     assert ((low_s <= table.target) & (table.target <= high_s)).mean() > 0.7
@@ -154,14 +155,17 @@ def test_families_that_fail_are_kept_beside_the_good_ones(failing: Finished) -> 
 def test_a_candidate_knows_its_error_beyond_the_least_work(write_run: WriteRun, run: Path) -> None:
     large = write_run(run.parent / "large", layers=100, activations=0)
     candidate = by_place(trained(large, "median"))["linear", "median"]
-    assert candidate.extrapolation["rows"] >= 8
-    assert candidate.extrapolation["mape"] > 0
+    extrapolation = scores_of(candidate).extrapolation
+    assert extrapolation is not None
+    assert extrapolation.scores.rows >= 8
+    assert extrapolation.scores.mape > 0
 
 
 def test_families_that_share_kinds_are_fitted_once_for_all(run: Path) -> None:
     candidates = by_place(trained(run, "test-shared"))
     first, second = candidates["linear", "test-shared"], candidates["activation", "test-shared"]
-    assert (first.settings, first.trials, first.fit_seconds) == (second.settings, second.trials, second.fit_seconds)
+    one, two = first.facts, second.facts
+    assert (one.settings, one.trials, one.fit_seconds) == (two.settings, two.trials, two.fit_seconds)
 
 
 def test_a_kind_with_too_few_layers_is_refused_and_the_rest_trained(write_run: WriteRun, run: Path) -> None:
@@ -195,8 +199,8 @@ def test_what_changes_the_answer_trains_again(finished_copy: Path, change: dict[
 def test_more_time_goes_on_with_the_search(run: Path) -> None:
     first = trained(run, "test-law", kinds=["linear"], seconds=0.5).candidates[0]
     more = trained(run, "test-law", kinds=["linear"], seconds=2.0).candidates[0]
-    assert more.trials["made"] >= first.trials["made"]
-    assert more.scores["validation"]["mape"] <= first.scores["validation"]["mape"] + 1e-9
+    assert more.facts.trials.made >= first.facts.trials.made
+    assert scores_of(more).validation.mape <= scores_of(first).validation.mape + 1e-9
 
 
 def test_damaged_arrays_are_noticed_and_trained_again(finished_copy: Path) -> None:
@@ -221,7 +225,7 @@ def test_the_same_seed_trains_the_same(write_run: WriteRun, run: Path) -> None:
         by_place(trained(each, "median", "roofline", seed=5))["linear", "roofline"] for each in (run, other)
     )
     assert first.scores == second.scores
-    assert first.key == second.key
+    assert first.facts.key == second.facts.key
 
 
 SCRIPT = """
@@ -271,7 +275,7 @@ def test_a_device_left_out_is_tested_on_from_all_others(write_run: WriteRun, run
     outcome = trained(both, "test-law", kinds=["linear"], split=Split.parse("device:two"))
     (candidate,) = outcome.candidates
     assert candidate.device == "all-devices"
-    assert 0.3 < candidate.scores["test"]["mape"] < 0.7  # twice as slow as what was learned from
+    assert 0.3 < scores_of(candidate).test.mape < 0.7  # twice as slow as what was learned from
     assert not (both / "candidates").exists()
 
 
@@ -280,7 +284,9 @@ def test_beyond_a_range_the_efficiency_is_held(run: Path) -> None:
     (candidate,) = outcome.candidates
     assert candidate.outside > 0.5
     # The median of smaller layers is a fraction of what larger ones take; held, it grows with the work.
-    assert candidate.scores["test_outside"]["spearman"] > 0.5
+    outside = scores_of(candidate).test_outside
+    assert outside is not None
+    assert (outside.spearman or 0.0) > 0.5
     assert (run / "candidates-range-flops-1e+06").is_dir()
 
 

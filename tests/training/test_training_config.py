@@ -77,7 +77,7 @@ def test_fixed_settings_are_not_searched_and_other_ones_train_anew(
     def trained(slope: float) -> tuple[int, float, int]:
         outcome = train_run(run, seconds=1.0, families=["test-law"], settings={"test-law": {"slope": slope}})
         (candidate,) = outcome.candidates
-        return outcome.trained, candidate.settings["slope"], candidate.trials["made"]
+        return outcome.trained, candidate.facts.settings["slope"], candidate.facts.trials.made
 
     assert trained(0.9) == (1, 0.9, 1)
     assert trained(0.9) == (0, 0.9, 1)
