@@ -1,8 +1,8 @@
 """Latency of one convolution and one linear layer against the utilisation of the device.
 
-    python -m experiments.utilisation_curve --out results
+    python -m experiments.utilization_curve --out results
 
-Writes utilisation_curve.{png,md,json}; exits with 1 if the held utilisation is ever further than 0.05 from the asked.
+Writes utilization_curve.{png,md,json}; exits with 1 if the held utilisation is ever further than 0.05 from the target.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def main() -> int:
     options = parser.parse_args()
     rows = measure_curve(options.visits, options.visit_time)
     write_tables(
-        options.out, "utilisation_curve", rows, {"visits": options.visits, "seconds per visit": options.visit_time}
+        options.out, "utilization_curve", rows, {"visits": options.visits, "seconds per visit": options.visit_time}
     )
-    draw(rows, options.out / "utilisation_curve.png")
+    draw(rows, options.out / "utilization_curve.png")
     print(markdown_table(rows))
     # At 0 nothing is held: whatever is seen there belongs to others.
     worst = max(abs(row["held"] - row["asked"]) for row in rows if row["asked"] > 0)
-    print(f"\nfurthest from the asked utilisation: {worst:.3f} (allowed {ALLOWED_DIFFERENCE})")
+    print(f"\nfurthest from the target utilisation: {worst:.3f} (allowed {ALLOWED_DIFFERENCE})")
     return 0 if worst <= ALLOWED_DIFFERENCE else 1
 
 
