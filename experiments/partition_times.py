@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
 from medn.partition.split import split_between
 from medn.partition.stages import pipeline_stages
 
@@ -47,13 +47,13 @@ def dense(layer: int, layers: int) -> set[int]:
 SHAPES: dict[str, Callable[[int, int], set[int]]] = {"chain": chain, "residual": residual, "dense": dense}
 
 
-def made_up(shape: str, layers: int, random: np.random.Generator) -> Graph:
+def made_up(shape: str, layers: int, random: np.random.Generator) -> LayerGraph:
     sizes = random.exponential(400_000, layers)
     tensors = [Tensor(OUTSIDE, (0,), 600_000)]
     for layer in range(layers):
         readers = tuple(sorted(SHAPES[shape](layer, layers)))
         tensors.append(Tensor(layer, readers, float(sizes[layer]), layer == layers - 1))
-    return Graph(tuple(map(str, range(layers))), tuple(tensors))
+    return LayerGraph(tuple(map(str, range(layers))), tuple(tensors))
 
 
 def lowest_ms(run: Callable[[], object]) -> float:

@@ -37,7 +37,7 @@ from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resource
 from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds
 from medn.model.prepared_model import predict_model
-from medn.partition.graph import Graph, Link, graph_of, module_starts
+from medn.partition.graph import LayerGraph, Link, graph_of, module_starts
 from medn.partition.stages import Pipeline, pipeline_stages
 
 LINK = Link(bytes_per_s=1e10)
@@ -184,7 +184,7 @@ def row(way: str, pipeline: Pipeline, seconds: Array, begin: Sequence[str], stag
     }
 
 
-def both_ways(graph: Graph, seconds: Array, count: int) -> tuple[dict[str, Pipeline], float]:
+def both_ways(graph: LayerGraph, seconds: Array, count: int) -> tuple[dict[str, Pipeline], float]:
     """Stages of as many layers each, stages of as many seconds each, and the seconds it takes to find these."""
     cuts = list(module_starts(graph.names))
 

@@ -54,7 +54,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Graph:
+class LayerGraph:
     """The layers of a model in the order in which they run one by one."""
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ class Graph:
     def __len__(self) -> int:
         return len(self.names)
 
-    def scaled(self, factor: float) -> Graph:
+    def scaled(self, factor: float) -> LayerGraph:
         """The same graph with a batch so many times as large."""
         if not is_amount(factor) or not factor:
             raise UsageError(f"factor: must be above 0 (got {factor})")
@@ -103,7 +103,8 @@ class Graph:
     def crossing_bytes(self) -> Array:
         """Bytes between layers i - 1 and i, for each i from 0 (the inputs) to the number of layers (the outputs).
 
-        >>> Graph(("a", "b"), (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1,), 4), Tensor(1, (), 2, True))).crossing_bytes()
+        >>> tensors = Tensor(OUTSIDE, (0,), 8), Tensor(0, (1,), 4), Tensor(1, (), 2, True)
+        >>> LayerGraph(("a", "b"), tensors).crossing_bytes()
         array([8., 4., 2.])
         """
         sizes = [tensor.size_bytes for tensor in self.tensors]
@@ -113,7 +114,7 @@ class Graph:
         return np.array([total / scale for total in crossing.tolist()])
 
 
-def graph_of(model: CapturedModel) -> Graph:
+def graph_of(model: CapturedModel) -> LayerGraph:
     """The graph of a captured model.
 
     The bytes of a tensor that cross are those that all its readers read together, at most all of it.
@@ -132,7 +133,7 @@ def graph_of(model: CapturedModel) -> Graph:
     for port in model.outputs:
         for source in port.producers:
             read_bytes[source] += port.size_bytes
-    return Graph(
+    return LayerGraph(
         names=tuple(layer.name for layer in model.layers),
         tensors=tuple(
             Tensor(

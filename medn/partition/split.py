@@ -13,7 +13,7 @@ from medn.core.errors import UsageError, unknown
 from medn.core.table import Array
 from medn.partition.exact_sums import as_numbers, held_between, scale_of, whole
 from medn.partition.flow import FlowNetwork
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
 
 Place = Literal["here", "there"]
 PLACES: tuple[Place, Place] = ("here", "there")
@@ -39,7 +39,7 @@ class Placement:
 class SplitCosts:
     """What layers cost on each device and tensors between the two. The inputs are here."""
 
-    graph: Graph
+    graph: LayerGraph
     here_s: Array
     there_s: Array
     """Seconds of each layer; infinite where a device cannot run it."""
@@ -104,7 +104,7 @@ class SplitCosts:
 
 
 def split_between(
-    graph: Graph,
+    graph: LayerGraph,
     here_s: Array,
     there_s: Array,
     link: Link,
@@ -117,7 +117,7 @@ def split_between(
 
     With `one_way`, what has gone over does not come back before the end: no layer here reads what was made there.
 
-    >>> graph = Graph(("a", "b"), (Tensor(OUTSIDE, (0,), 800), Tensor(0, (1,), 100), Tensor(1, (), 4, True)))
+    >>> graph = LayerGraph(("a", "b"), (Tensor(OUTSIDE, (0,), 800), Tensor(0, (1,), 100), Tensor(1, (), 4, True)))
     >>> split_between(graph, np.array([0.1, 5.0]), np.array([0.1, 0.5]), Link(bytes_per_s=100)).places
     ('here', 'there')
     """

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from medn.core.errors import UsageError
 from medn.core.table import Array
 from medn.partition.exact_sums import Whole, as_numbers, held_between, running_sums, scale_of, whole
-from medn.partition.graph import Graph, Link
+from medn.partition.graph import LayerGraph, Link
 from medn.partition.search import Memory, MemoryShareProblem, StageProblem, best_order
 
 MAX_REORDERED = 7
@@ -57,7 +57,7 @@ class Pipeline:
 
 
 def pipeline_stages(
-    graph: Graph,
+    graph: LayerGraph,
     seconds: Array,
     link: Link,
     *,
@@ -73,7 +73,7 @@ def pipeline_stages(
     are `in_flight` in it: one number for all stages, or one for each in the order of the pipeline. `cuts` are the
     layers with which a stage may begin, by default all. With `any_order` the devices are put in the best order.
 
-    >>> graph = Graph(("a", "b", "c"), ())
+    >>> graph = LayerGraph(("a", "b", "c"), ())
     >>> found = pipeline_stages(graph, np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]), Link(bytes_per_s=1e9))
     >>> [(stage.start, stage.stop) for stage in found.stages], found.slowest_s
     ([(0, 2), (2, 3)], 2.0)
@@ -113,7 +113,7 @@ class StageInputs:
 
 
 def _checked(
-    graph: Graph,
+    graph: LayerGraph,
     seconds: Array,
     link: Link,
     memory_limits: Sequence[float] | None,
@@ -152,7 +152,7 @@ def _checked(
     return StageInputs(table, sent_s, memory, np.array(bounds, dtype=memory.until.dtype), scale, may_end)
 
 
-def _may_end(graph: Graph, cuts: Collection[int] | None) -> NDArray[np.bool_]:
+def _may_end(graph: LayerGraph, cuts: Collection[int] | None) -> NDArray[np.bool_]:
     """Where a stage may end that is not the last one: where it is allowed, and not inside of a loop."""
     layers = len(graph)
     for cut in cuts or ():
@@ -166,7 +166,7 @@ def _may_end(graph: Graph, cuts: Collection[int] | None) -> NDArray[np.bool_]:
     return may_end
 
 
-def _memory(graph: Graph, in_flight: tuple[int, ...]) -> tuple[Memory, int]:
+def _memory(graph: LayerGraph, in_flight: tuple[int, ...]) -> tuple[Memory, int]:
     """The memory of stages, and the scale that makes its bytes whole. A tensor is alive from the layer that produces it
     to the last that reads it; what passes through a stage is alive all along."""
     sizes = [tensor.size_bytes for tensor in graph.tensors]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
 from medn.partition.stages import Pipeline, pipeline_stages
 
 SIZES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 3.0, 1e-9, 1e6]) | st.floats(0, 1e3)
@@ -22,7 +22,7 @@ SECONDS = st.sampled_from([0.0, 0.1, 0.25, 1.0, 3.0]) | st.floats(0, 5)
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw: st.DrawFn) -> LayerGraph:
     """Sizes that no binary number holds exactly, and whose sums do not go away by themselves."""
     layers = draw(st.integers(1, 7))
     tensors = []
@@ -30,15 +30,15 @@ def graphs(draw: st.DrawFn) -> Graph:
         readers = draw(st.sets(st.integers(source + 1, layers - 1), max_size=3)) if source + 1 < layers else set()
         tensors.append(Tensor(source, tuple(sorted(readers)), draw(SIZES), draw(st.booleans())))
     parameters = tuple(draw(SIZES) for _ in range(layers))
-    return Graph(tuple(map(str, range(layers))), tuple(tensors), parameters)
+    return LayerGraph(tuple(map(str, range(layers))), tuple(tensors), parameters)
 
 
-def alive(graph: Graph, tensor: Tensor, layer: int) -> bool:
+def alive(graph: LayerGraph, tensor: Tensor, layer: int) -> bool:
     last = len(graph) if tensor.is_output else max(tensor.readers, default=tensor.source)
     return tensor.source <= layer <= last
 
 
-def crossing(graph: Graph, cut: int) -> Fraction:
+def crossing(graph: LayerGraph, cut: int) -> Fraction:
     found = (each for each in graph.tensors if each.source < cut)
     return sum(
         (Fraction(each.size_bytes) for each in found if each.is_output or max(each.readers, default=-1) >= cut),
@@ -46,7 +46,7 @@ def crossing(graph: Graph, cut: int) -> Fraction:
     )
 
 
-def memory(graph: Graph, start: int, stop: int, in_flight: int) -> Fraction:
+def memory(graph: LayerGraph, start: int, stop: int, in_flight: int) -> Fraction:
     """Worked out layer by layer and tensor by tensor."""
     held = [
         sum((Fraction(each.size_bytes) for each in graph.tensors if alive(graph, each, layer)), Fraction())
@@ -57,7 +57,7 @@ def memory(graph: Graph, start: int, stop: int, in_flight: int) -> Fraction:
 
 
 def slowest(
-    graph: Graph, seconds: Any, link: Link, stops: Sequence[int], limits: Sequence[float], in_flight: Sequence[int]
+    graph: LayerGraph, seconds: Any, link: Link, stops: Sequence[int], limits: Sequence[float], in_flight: Sequence[int]
 ) -> float:
     found = 0.0
     for device, (start, stop) in enumerate(zip((0, *stops), stops, strict=False)):
@@ -71,7 +71,7 @@ def slowest(
 
 @settings(max_examples=300, deadline=None)
 @given(graphs(), st.data())
-def test_no_stages_are_faster_by_exact_arithmetic(graph: Graph, data: st.DataObject) -> None:
+def test_no_stages_are_faster_by_exact_arithmetic(graph: LayerGraph, data: st.DataObject) -> None:
     devices = data.draw(st.integers(1, min(3, len(graph))))
     seconds = [[data.draw(SECONDS) for _ in graph.names] for _ in range(devices)]
     if data.draw(st.booleans()):  # as people write that a device should not run a layer
@@ -103,15 +103,15 @@ def test_no_stages_are_faster_by_exact_arithmetic(graph: Graph, data: st.DataObj
 def test_nothing_is_left_over_of_a_sum() -> None:
     """0.1 + 0.2 - 0.3 is 6e-17, and no byte crosses into the last layer."""
     tensors = (Tensor(0, (1,), 0.1), Tensor(0, (1,), 0.2), Tensor(0, (1,), 0.3))
-    graph = Graph(("a", "b", "c"), tensors)
+    graph = LayerGraph(("a", "b", "c"), tensors)
     assert graph.crossing_bytes().tolist() == [0.0, 0.6, 0.0, 0.0]
     found = pipeline_stages(graph, np.array([[1.0, 5.0, 9.0], [9.0, 9.0, 6.0]]), Link(1e9, latency_s=4.0))
     assert found.slowest_s == 6.0
 
 
-def chain(*sizes: float, parameter_bytes: Sequence[float] = ()) -> Graph:
+def chain(*sizes: float, parameter_bytes: Sequence[float] = ()) -> LayerGraph:
     tensors = tuple(Tensor(source, (source + 1,), size) for source, size in enumerate(sizes))
-    return Graph(tuple(map(str, range(len(sizes) + 1))), tensors, tuple(parameter_bytes))
+    return LayerGraph(tuple(map(str, range(len(sizes) + 1))), tensors, tuple(parameter_bytes))
 
 
 def test_a_stage_holds_its_parameters_and_the_most_that_is_alive_at_once() -> None:
@@ -145,7 +145,7 @@ def test_the_memory_that_would_do_is_told_and_does() -> None:
 
 def test_a_loop_is_not_cut() -> None:
     tensors = (Tensor(0, (1,), 1), Tensor(1, (2,), 1, times=5), Tensor(2, (3,), 1))
-    graph = Graph(("a", "b", "c", "d"), tensors)
+    graph = LayerGraph(("a", "b", "c", "d"), tensors)
     found = pipeline_stages(graph, np.ones((2, 4)), Link(1e9))
     assert [(stage.start, stage.stop) for stage in found.stages] != [(0, 2), (2, 4)]
     with pytest.raises(UsageError, match="with 2 places to cut"):
@@ -163,22 +163,22 @@ def two_stages(link: Link = Link(1), **options: Any) -> Pipeline:  # noqa: B008
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Graph((), ()), "a graph needs at least one layer"),
-        (lambda: Graph(("a",), (Tensor(0, (0,), 1),)), "its readers must be later layers"),
-        (lambda: Graph(("a", "b"), (Tensor(1, (0,), 1),)), "its readers must be later layers"),
-        (lambda: Graph(("a", "b"), (Tensor(0, (2,), 1),)), "its readers must be later layers"),
-        (lambda: Graph(("a", "b"), (Tensor(0, ("b",), 1),)), "readers must be the numbers of layers"),  # type: ignore[arg-type]
-        (lambda: Graph(("a", "b"), (Tensor(0, (0.5,), 1),)), "readers must be the numbers of layers"),  # type: ignore[arg-type]
-        (lambda: Graph(("a", "b"), (Tensor(2, (), 1),)), r"source: must be a layer from 0 to 1, or OUTSIDE \(got 2\)"),
-        (lambda: Graph(("a", "b"), (Tensor(-3, (1,), 1),)), r"source: .* or OUTSIDE \(got -3\)"),
-        (lambda: Graph(("a", "b"), (Tensor("a", (1,), 1),)), "source: must be a layer"),  # type: ignore[arg-type]
-        (lambda: Graph(("a", "b"), (Tensor(0, (1,), NAN),)), "size_bytes must be from 0 on"),
-        (lambda: Graph(("a", "b"), (Tensor(0, (1,), "1"),)), "size_bytes must be from 0 on"),  # type: ignore[arg-type]
-        (lambda: Graph(("a", "b"), (Tensor(0, (1,), 1, times=0),)), "times must be from 1 on"),
-        (lambda: Graph(("a", "b"), (Tensor(0, (1,), 1e308), Tensor(0, (1,), 1e308))), "too large to be counted"),
-        (lambda: Graph(("a", "b"), (), (1, NAN)), "parameter_bytes: must be 2 numbers from 0 on"),
-        (lambda: Graph(("a", "b"), (), (1, -1)), "parameter_bytes: must be 2 numbers from 0 on"),
-        (lambda: Graph(("a", "b"), (), (1, math.inf)), "parameter_bytes: must be 2 numbers from 0 on"),
+        (lambda: LayerGraph((), ()), "a graph needs at least one layer"),
+        (lambda: LayerGraph(("a",), (Tensor(0, (0,), 1),)), "its readers must be later layers"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(1, (0,), 1),)), "its readers must be later layers"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (2,), 1),)), "its readers must be later layers"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, ("b",), 1),)), "readers must be the numbers of layers"),  # type: ignore[arg-type]
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (0.5,), 1),)), "readers must be the numbers of layers"),  # type: ignore[arg-type]
+        (lambda: LayerGraph(("a", "b"), (Tensor(2, (), 1),)), r"source: must be .* from 0 to 1, or OUTSIDE \(got 2\)"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(-3, (1,), 1),)), r"source: .* or OUTSIDE \(got -3\)"),
+        (lambda: LayerGraph(("a", "b"), (Tensor("a", (1,), 1),)), "source: must be a layer"),  # type: ignore[arg-type]
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (1,), NAN),)), "size_bytes must be from 0 on"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (1,), "1"),)), "size_bytes must be from 0 on"),  # type: ignore[arg-type]
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (1,), 1, times=0),)), "times must be from 1 on"),
+        (lambda: LayerGraph(("a", "b"), (Tensor(0, (1,), 1e308), Tensor(0, (1,), 1e308))), "too large to be counted"),
+        (lambda: LayerGraph(("a", "b"), (), (1, NAN)), "parameter_bytes: must be 2 numbers from 0 on"),
+        (lambda: LayerGraph(("a", "b"), (), (1, -1)), "parameter_bytes: must be 2 numbers from 0 on"),
+        (lambda: LayerGraph(("a", "b"), (), (1, math.inf)), "parameter_bytes: must be 2 numbers from 0 on"),
         (lambda: Link("fast"), "bytes_per_s: must be above 0"),  # type: ignore[arg-type]
         (lambda: Link(NAN), "bytes_per_s: must be above 0"),
         (lambda: Link(1, NAN), "latency_s: must be a number from 0 on"),
@@ -206,6 +206,6 @@ def test_odd_input_is_one_sentence(make: Any, sentence: str) -> None:
 
 
 def test_layers_may_stand_apart_from_one_another_and_have_the_same_name() -> None:
-    graph = Graph(("a", "a", "a"), (Tensor(0, (2, 2), 1), Tensor(0, (2,), 1)))
+    graph = LayerGraph(("a", "a", "a"), (Tensor(0, (2, 2), 1), Tensor(0, (2,), 1)))
     assert graph.crossing_bytes().tolist() == [0, 2, 2, 0]
     assert pipeline_stages(graph, np.ones((3, 3)), Link(1.0)).slowest_s == 3.0

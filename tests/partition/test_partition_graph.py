@@ -7,7 +7,7 @@ import pytest
 from medn.capture.captured_model import CapturedLayer, CapturedModel, Port
 from medn.core.errors import UsageError
 from medn.layer_generators.kind import layer_kinds
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor, graph_of
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor, graph_of
 
 
 def captured_layer(name: str, output_bytes: int, inputs: dict[int, int], elements: int | None = None) -> CapturedLayer:
@@ -71,22 +71,22 @@ def test_a_larger_batch_makes_larger_tensors(model: CapturedModel) -> None:
 
 def test_a_graph_needs_a_layer() -> None:
     with pytest.raises(UsageError, match="at least one layer"):
-        Graph((), ())
+        LayerGraph((), ())
 
 
 def test_a_reader_must_come_after_its_source() -> None:
     with pytest.raises(UsageError, match="its readers must be later layers"):
-        Graph(("a", "b"), (Tensor(1, (0,), 1),))
+        LayerGraph(("a", "b"), (Tensor(1, (0,), 1),))
 
 
 def test_a_tensor_has_no_negative_size() -> None:
     with pytest.raises(UsageError, match="size_bytes must be from 0 on"):
-        Graph(("a", "b"), (Tensor(0, (1,), -1),))
+        LayerGraph(("a", "b"), (Tensor(0, (1,), -1),))
 
 
 def test_every_layer_has_its_parameters() -> None:
     with pytest.raises(UsageError, match="parameter_bytes: must be 2"):
-        Graph(("a", "b"), (), (1,))
+        LayerGraph(("a", "b"), (), (1,))
 
 
 def test_a_link_must_carry_something() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
 from medn.core.table import Array
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
 from medn.partition.stages import Pipeline, pipeline_stages
 
 LINK = Link(bytes_per_s=1.0)
@@ -23,7 +23,7 @@ LINK = Link(bytes_per_s=1.0)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    graph: Graph
+    graph: LayerGraph
     seconds: Array
     link: Link
     limits: list[float] | None
@@ -87,7 +87,7 @@ def cases(draw: st.DrawFn) -> Case:
     seconds = [[draw(st.floats(0, 10)) for _ in range(layers)] for _ in range(devices)]
     limits = draw(st.none() | st.lists(st.integers(1, 40).map(float), min_size=devices, max_size=devices))
     cuts = draw(st.none() | st.sets(st.integers(1, layers - 1), min_size=devices - 1))
-    graph = Graph(tuple(map(str, range(layers))), tuple(tensors), sizes)
+    graph = LayerGraph(tuple(map(str, range(layers))), tuple(tensors), sizes)
     return Case(graph, np.array(seconds), Link(draw(st.sampled_from([1.0, 5.0])), 0.25), limits, cuts)
 
 
@@ -110,10 +110,10 @@ def test_no_stages_have_a_faster_slowest_one(case: Case, any_order: bool) -> Non
     assert sorted(order) == list(given_order)
 
 
-def chain(*sizes: float, parameter_bytes: Sequence[float] = ()) -> Graph:
+def chain(*sizes: float, parameter_bytes: Sequence[float] = ()) -> LayerGraph:
     """Layers one after the other, with so many bytes between them."""
     tensors = tuple(Tensor(source, (source + 1,), size) for source, size in enumerate(sizes))
-    return Graph(tuple(map(str, range(len(sizes) + 1))), tensors, tuple(parameter_bytes))
+    return LayerGraph(tuple(map(str, range(len(sizes) + 1))), tensors, tuple(parameter_bytes))
 
 
 def bounds(found: Pipeline) -> list[tuple[int, int]]:
@@ -138,7 +138,7 @@ def test_a_large_tensor_is_not_sent() -> None:
 
 
 def test_a_tensor_that_skips_stages_is_passed_through_them() -> None:
-    graph = Graph(("a", "b", "c"), (Tensor(0, (1, 2), 8), Tensor(1, (2,), 2)))
+    graph = LayerGraph(("a", "b", "c"), (Tensor(0, (1, 2), 8), Tensor(1, (2,), 2)))
     found = pipeline_stages(graph, np.ones((3, 3)), LINK)
     assert [stage.transfer_s for stage in found.stages] == [8.0, 10.0, 0.0]
 

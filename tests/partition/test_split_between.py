@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
-from medn.partition.graph import OUTSIDE, Graph, Link, Tensor
+from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
 from medn.partition.split import PLACES, Place, Placement, SplitCosts, split_between
 
 SECONDS = st.floats(0, 10).map(lambda value: round(value, 3))
 
 
 @st.composite
-def graphs(draw: st.DrawFn, most: int = 6) -> Graph:
+def graphs(draw: st.DrawFn, most: int = 6) -> LayerGraph:
     """Any graph: several inputs, several readers, outputs that are also read, layers that nobody reads."""
     layers = draw(st.integers(1, most))
     tensors = []
     for source in range(OUTSIDE, layers):
         readers = draw(st.sets(st.integers(source + 1, layers - 1))) if source + 1 < layers else set()
         tensors.append(Tensor(source, tuple(sorted(readers)), draw(st.integers(0, 50)), draw(st.booleans())))
-    return Graph(tuple(f"layer {index}" for index in range(layers)), tuple(tensors))
+    return LayerGraph(tuple(f"layer {index}" for index in range(layers)), tuple(tensors))
 
 
 @st.composite
@@ -67,7 +67,7 @@ def cost(costs: SplitCosts, places: Sequence[Place]) -> float:
     return float(total)
 
 
-def goes_back(graph: Graph, places: Sequence[Place]) -> bool:
+def goes_back(graph: LayerGraph, places: Sequence[Place]) -> bool:
     return any(
         tensor.source != OUTSIDE and places[tensor.source] == "there" and places[reader] == "here"
         for tensor in graph.tensors
@@ -104,9 +104,9 @@ def test_no_split_that_goes_over_once_is_faster(costs: SplitCosts) -> None:
     assert found.total_s == pytest.approx(best, abs=1e-9)
 
 
-def diamond(size_bytes: float = 10) -> Graph:
+def diamond(size_bytes: float = 10) -> LayerGraph:
     """A layer that two others read, whose results a last one joins."""
-    return Graph(
+    return LayerGraph(
         ("stem", "left", "right", "join"),
         (
             Tensor(OUTSIDE, (0,), 0),
@@ -135,14 +135,14 @@ def test_with_a_slow_link_everything_stays_here() -> None:
 
 
 def test_outputs_that_are_wanted_there_need_not_come_back() -> None:
-    graph = Graph(("only",), (Tensor(OUTSIDE, (0,), 1), Tensor(0, (), 50, True)))
+    graph = LayerGraph(("only",), (Tensor(OUTSIDE, (0,), 1), Tensor(0, (), 50, True)))
     arguments = (graph, np.array([9.0]), np.array([1.0]), Link(bytes_per_s=1))
     assert split_between(*arguments).places == ("here",)
     assert split_between(*arguments, outputs="there").places == ("there",)
 
 
 def test_the_way_back_may_have_another_link() -> None:
-    graph = Graph(("only",), (Tensor(OUTSIDE, (0,), 1), Tensor(0, (), 50, True)))
+    graph = LayerGraph(("only",), (Tensor(OUTSIDE, (0,), 1), Tensor(0, (), 50, True)))
     found = split_between(graph, np.array([9.0]), np.array([1.0]), Link(bytes_per_s=1), back=Link(bytes_per_s=100))
     assert (found.places, found.compute_s, found.transfer_s) == (("there",), 1.0, 1.5)
 
@@ -151,7 +151,7 @@ def test_a_long_chain_is_cut_where_least_crosses() -> None:
     """Every layer is faster there, so that the cheapest cut is found only by pushing through the whole chain."""
     layers = 2000
     sizes = [1e9, *np.linspace(900, 500, layers - 1), 1]
-    graph = Graph(
+    graph = LayerGraph(
         tuple(map(str, range(layers))),
         tuple(
             Tensor(source, (source + 1,) if source + 1 < layers else (), size, source + 1 == layers)
@@ -199,7 +199,7 @@ def test_only_places_can_be_priced() -> None:
 
 
 def test_each_side_holds_its_parameters_and_what_is_alive_there() -> None:
-    graph = Graph(
+    graph = LayerGraph(
         ("a", "b", "c"),
         (Tensor(OUTSIDE, (0,), 8), Tensor(0, (1, 2), 4), Tensor(1, (2,), 2), Tensor(2, (), 1, True)),
         (100, 200, 300),
@@ -211,12 +211,12 @@ def test_each_side_holds_its_parameters_and_what_is_alive_there() -> None:
 
 
 def test_what_crosses_inside_of_a_loop_crosses_each_time() -> None:
-    graph = Graph(("a", "b"), (Tensor(0, (1,), 3, times=10),))
+    graph = LayerGraph(("a", "b"), (Tensor(0, (1,), 3, times=10),))
     assert SplitCosts(graph, np.ones(2), np.ones(2), Link(1.0, 0.5)).evaluate(["here", "there"]).transfer_s == 35.0
 
 
 def test_layers_that_take_years_on_one_side_leave_the_others_exact() -> None:
-    graph = Graph(("a", "b", "c"), (Tensor(0, (1,), 1), Tensor(1, (2,), 1), Tensor(2, (), 1, True)))
+    graph = LayerGraph(("a", "b", "c"), (Tensor(0, (1,), 1), Tensor(1, (2,), 1), Tensor(2, (), 1, True)))
     found = split_between(graph, np.array([1e18, 0.25, 1.0]), np.array([1.0, 4.0, 4.0]), Link(1.0))
     assert found.places == ("there", "here", "here")
     assert found.total_s == 1.0 + 1.0 + 0.25 + 1.0
