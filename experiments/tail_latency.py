@@ -83,7 +83,7 @@ def _judged(predictor: Predictor, kind: str, rows: Sequence[Row], tail: str) -> 
     measured_s = np.array([row[tail] for row in with_tail])
     return {
         "kind": kind,
-        "utilisation": rows[0]["utilization"],
+        "utilization": rows[0]["utilization"],
         "tail": tail.split("_")[1],
         "rows": len(with_tail),
         "measured over the latency": float(np.median(measured_s / [row["latency_s"] for row in with_tail])),

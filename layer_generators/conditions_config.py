@@ -16,6 +16,8 @@ from medn.layer_generators.schema import DOMAIN_FORMS, Schema, domain_schema, va
 
 PER_LAYER = Parameter("per_layer", "how many are drawn for each layer; all where left out", int, low=1)
 
+NAME_TAKEN = "this name has a meaning already; choose another"
+
 
 def _first_domains() -> dict[str, Domain]:
     """The first conditions are drawn even where a config does not name them, so that old configs keep their plans."""
@@ -57,7 +59,7 @@ def read_own(written: Mapping[object, object], taken: Collection[str]) -> tuple[
         if not isinstance(name, str) or not name.isidentifier():
             mistakes.append(((str(name),), f"a column is named with letters, digits and '_' (got {name!r})"))
         elif name in taken:
-            mistakes.append(((name,), "this name has a meaning already; choose another"))
+            mistakes.append(((name,), NAME_TAKEN))
         else:
             domains[name], wrong = read_domain(said, lambda value: None)
             types = {type(part) if isinstance(part, (str, bool)) else float for _, part in domains[name].parts()}

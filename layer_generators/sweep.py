@@ -270,7 +270,8 @@ class SweepConfig(Section):
     @field_validator("columns", mode="plain")
     @classmethod
     def _read_columns(cls, written: object, info: ValidationInfo) -> dict[str, Domain]:
-        taken = {*reserved_names(), *_parameter_names(info.data.get("layers", {}))}
+        layers = info.data.get("layers", {})
+        taken = {*reserved_names(), *_parameter_names(layers), *(_feature_names(layers) if written else ())}
         columns, mistakes = read_own(_mapping(written), taken)
         raise_mistakes(mistakes)
         return columns

@@ -12,9 +12,10 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -276,8 +277,9 @@ class Store:
     def conditions(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Kind, device and circumstances of every visit, probes among them, without reading any samples."""
         query = "SELECT kind, device, condition, probes FROM visits JOIN points ON key = point_key"
+        read = _condition_reader()
         for kind, device, condition, probes in self._rows(query):
-            yield kind, device, Condition(**json.loads(condition)).values | json.loads(probes)
+            yield kind, device, read(condition).values | json.loads(probes)
 
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
@@ -286,9 +288,15 @@ class Store:
             f"SELECT kind, device, layer, condition, {columns} FROM visits JOIN points ON key = point_key "
             "WHERE ? IS NULL OR kind = ? ORDER BY kind, device, key, pass_number"
         )
+        read = _condition_reader()
         for head, rows in groupby(self._rows(query, kind, kind), key=lambda row: row[:4]):
-            point = Point(Layer(head[0], freeze(json.loads(head[2]))), Condition(**json.loads(head[3])), head[1])
+            point = Point(Layer(head[0], freeze(json.loads(head[2]))), read(head[3]), head[1])
             yield Measurement(point, tuple(_visit_from_row(row[4:]) for row in rows))
+
+
+def _condition_reader() -> Callable[[str], Condition]:
+    """Reads conditions as the journal holds them; many points share one, so each is checked once."""
+    return cache(lambda written: Condition(**json.loads(written)))
 
 
 def _visit_to_row(visit: Visit) -> tuple[object, ...]:

@@ -116,7 +116,7 @@ class Condition:
         """The user's own conditions."""
         return {name: value for name, value in self.parameters if name not in CONDITIONS}
 
-    @property
+    @cached_property
     def said(self) -> dict[str, Scalar]:
         """What stands in the key of a point, and in the journal: all but the defaults of later conditions."""
         return {name: value for name, value in self.parameters if is_said(name, value)}

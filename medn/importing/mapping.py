@@ -24,7 +24,9 @@ from medn.core.dtypes import stated_dtypes
 from medn.core.errors import ConfigError, UsageError, unknown
 from medn.core.quantities import FURTHER, all_quantities
 from medn.core.values import Condition, Layer, Point, Scalar
+from medn.layer_generators.conditions_config import NAME_TAKEN
 from medn.layer_generators.data_sheet_config import DataSheet
+from medn.layer_generators.declared_kind import reserved_names
 from medn.layer_generators.kind import LayerKind, layer_kinds
 
 Cells = Mapping[str, Any]
@@ -153,6 +155,8 @@ def load_mapping(path: Path) -> ImportMapping:
     known = [*layer_kinds[mapping.kind].names, *CONDITIONS]
     mistakes = [f"columns.{name}: {unknown('column', name, known)}" for name in mapping.columns if name not in known]
     mistakes += [f"extra.{name}: belongs under columns" for name in mapping.extra if name in known]
+    reserved = reserved_names() - set(known)
+    mistakes += [f"extra.{name}: {NAME_TAKEN}" for name in mapping.extra if name in reserved]
     beside = [*mapping.extra, *CONDITIONS]
     mistakes += [
         f"layer: {unknown('column under extra', name, beside)}" for name in mapping.layer if name not in beside

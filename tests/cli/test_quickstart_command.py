@@ -23,7 +23,7 @@ def test_its_families_exist() -> None:
     assert set(FAMILIES) <= set(regressors)
 
 
-def test_it_measures_the_usual_kinds_at_several_batch_sizes_and_two_utilisations() -> None:
+def test_it_measures_the_usual_kinds_at_several_batch_sizes_and_two_utilizations() -> None:
     config = quick_config()
     assert {"conv2d", "linear", "max_pool2d", "batch_norm2d", "activation", "matmul"} <= set(config.layers)
     assert len({point.condition.batch_size for point in plan_points(config).points}) > 3

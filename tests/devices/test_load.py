@@ -64,7 +64,7 @@ def test_what_others_held_is_not_caught_up_later() -> None:
 
 @pytest.mark.serial
 @pytest.mark.parametrize("asked", [0.3, 0.7])
-def test_the_asked_utilisation_is_held_on_this_machine(asked: float) -> None:
+def test_the_asked_utilization_is_held_on_this_machine(asked: float) -> None:
     with BackgroundLoad() as load:
         load.hold(asked)
         readings = []

@@ -27,7 +27,7 @@ def test_a_predicted_tail_is_nearer_than_the_latency_on_a_busy_device(
     folder = trained(write_run(tmp_path / "run", activations=0, utilizations=(0.0, 0.4, 0.8)))
     assert main(["--run", str(folder), "--out", str(tmp_path / "out")]) == 0
     busiest = run(folder)[-1]
-    assert (busiest["kind"], busiest["utilisation"], busiest["tail"]) == ("linear", 0.8, "p90")
+    assert (busiest["kind"], busiest["utilization"], busiest["tail"]) == ("linear", 0.8, "p90")
     assert busiest["error %"] < busiest["error of the latency taken for it %"] / 2
     assert (tmp_path / "out" / "tail_latency.json").is_file()
 

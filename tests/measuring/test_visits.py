@@ -38,7 +38,7 @@ def point(device: str, utilization: float) -> Point:
 
 
 @pytest.mark.serial
-def test_a_device_with_its_own_load_is_held_at_the_asked_utilisation(visitor: Visitor) -> None:
+def test_a_device_with_its_own_load_is_held_at_the_asked_utilization(visitor: Visitor) -> None:
     visitor.visit(point("own", 0.5), 0)
     visitor._read_at = 0.0  # read again, now that the load has settled
     visit = visitor.visit(point("own", 0.5), 1)

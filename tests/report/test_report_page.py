@@ -116,7 +116,7 @@ def test_names_are_escaped_everywhere(content: Content) -> None:
     assert "<script>alert" not in page
 
 
-def test_errors_over_utilisation_are_shown_where_it_varied(content: Content, page: str) -> None:
+def test_errors_over_utilization_are_shown_where_it_varied(content: Content, page: str) -> None:
     assert "Error against utilisation" not in page
     assert any(each.title == "Error against utilisation" for each in kind_pictures(under_load(content.kinds[0])))
 
