@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "benches": {"core", "layer_generators", "devices", "estimator", "runs", "measuring", "predictor"},
     "quickstart": {"core", "layer_generators", "devices", "estimator", "runs", "measuring", "predictor"},
     "report": {
-        *("core", "layer_generators", "deployed", "runs", "training", "choosing", "capture", "model", "predictor")
+        *("core", "layer_generators", "deployed", "estimator", "runs", "training", "choosing", "capture", "model"),
+        "predictor",
     },
     "medn": {"checkout", "predictor"},
     "__main__": {"cli"},

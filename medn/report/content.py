@@ -26,7 +26,7 @@ from medn.deployed.deployed import Deployed
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
 from medn.report.history import tuning_history
 from medn.report.leaderboard_rows import Row, rows_of
-from medn.report.staircase import Staircase, staircases
+from medn.report.staircase import TypicalStaircase, staircases
 from medn.runs.folder import RunFolder
 from medn.runs.tables import KindTable
 from medn.training.candidate_store import candidates_root, load_candidates
@@ -49,7 +49,7 @@ class KindContent:
     predicted_s: Array
     importances: tuple[Importance, ...]
     heat: HeatMap | None
-    staircases: tuple[Staircase, ...]
+    staircases: tuple[TypicalStaircase, ...]
     reliability: tuple[tuple[float, float], ...]
     """Promised level of an interval, and the share of test rows it covered."""
     histories: Mapping[str, tuple[float, ...]]

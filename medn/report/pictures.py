@@ -27,7 +27,7 @@ from medn.report.drawing import (
 )
 from medn.report.effects import HeatMap, binned
 from medn.report.leaderboard_rows import Row
-from medn.report.staircase import Staircase
+from medn.report.staircase import TypicalStaircase
 from medn.report.summary_text import format_layer
 from medn.report.svg import INK
 
@@ -200,17 +200,18 @@ def _heat(heat: HeatMap, salt: str) -> Picture:
     return picture(f"Error over {heat.names[0]} and {heat.names[1]}", caption, draw, salt)
 
 
-def _staircase(kind: LayerKind, staircase: Staircase, salt: str) -> Picture:
-    wide = staircase.values.max() > 4096
+def _staircase(kind: LayerKind, typical: TypicalStaircase, salt: str) -> Picture:
+    values, predicted = typical.values, typical.staircase.predictions
+    wide = values.max() > 4096
 
     def draw(axes: Axes) -> None:
         axes.fill_between(
-            staircase.values, staircase.low_s, staircase.high_s, color=BLUE, alpha=0.2, linewidth=0, label="interval"
+            values, predicted.low_s, predicted.high_s, color=BLUE, alpha=0.2, linewidth=0, label="interval"
         )
-        axes.plot(staircase.values, staircase.predicted_s, color=BLUE, linewidth=1.2, label="predicted")
-        if len(staircase.near_s):
-            dots(axes, staircase.near_values, staircase.near_s, ORANGE, size=5, label="measured, much alike")
-        axes.set(xlabel=staircase.parameter, ylabel="latency")
+        axes.plot(values, predicted.latency_s, color=BLUE, linewidth=1.2, label="predicted")
+        if len(typical.near_s):
+            dots(axes, typical.near_values, typical.near_s, ORANGE, size=5, label="measured, much alike")
+        axes.set(xlabel=typical.parameter, ylabel="latency")
         if wide:
             axes.set(xscale="log", yscale="log")
             log_ticks(axes.xaxis, format_number)
@@ -220,8 +221,8 @@ def _staircase(kind: LayerKind, staircase: Staircase, salt: str) -> Picture:
             axes.yaxis.set_major_formatter(lambda seconds, _: format_latency(seconds) if seconds > 0 else "0")
         axes.legend(loc="upper left")
 
-    caption = f"A typical layer while {staircase.parameter} changes: {format_layer(kind, staircase.layer)}."
-    return picture(f"Latency over {staircase.parameter}", caption, draw, salt)
+    caption = f"A typical layer while {typical.parameter} changes: {format_layer(kind, typical.staircase.fixed)}."
+    return picture(f"Latency over {typical.parameter}", caption, draw, salt)
 
 
 def _reliability(kind: KindContent, salt: str) -> Picture:

@@ -12,6 +12,8 @@ from medn.core.errors import ConfigError
 from medn.core.table import Array, Table, as_inputs
 from medn.core.values import Condition, Scalar
 from medn.deployed.candidate import Candidate, deployed_of
+from medn.estimator.prediction import Predictions
+from medn.estimator.staircase import Staircase
 from medn.layer_generators.kind import LayerKind
 from medn.runs.inputs import InputChoice, input_columns
 from medn.runs.tables import KindTable
@@ -24,20 +26,24 @@ NEAR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Staircase:
-    parameter: str
-    layer: Mapping[str, Scalar]
-    """The other parameters and the condition."""
-    values: Array
-    predicted_s: Array
-    low_s: Array
-    high_s: Array
+class TypicalStaircase:
+    """What a typical layer takes along one of its sizes, and layers that were measured near it."""
+
+    staircase: Staircase
     near_values: Array
     near_s: Array
     """Measured layers that differ little from this one in anything else."""
 
+    @property
+    def parameter(self) -> str:
+        return next(iter(self.staircase.varied))
 
-def staircases(candidate: Candidate, source: KindTable) -> tuple[Staircase, ...]:
+    @property
+    def values(self) -> Array:
+        return self.staircase.varied[self.parameter]
+
+
+def staircases(candidate: Candidate, source: KindTable) -> tuple[TypicalStaircase, ...]:
     """For the sizes whose tiles matter, else for those that vary most; none where the inputs do not tell the layer."""
     kind, table = source.layer_kind, source.table
     whole = [parameter.name for parameter in kind.parameters if parameter.type is int]
@@ -54,7 +60,7 @@ def staircases(candidate: Candidate, source: KindTable) -> tuple[Staircase, ...]
 
 def _staircase(
     candidate: Candidate, source: KindTable, place: int, layer: Mapping[str, Scalar], parameter: str
-) -> Staircase | None:
+) -> TypicalStaircase | None:
     kind, table = source.layer_kind, source.table
     measured = table.column(parameter)
     steps = np.unique(np.round(np.linspace(measured.min(), measured.max(), STEPS + 1))).astype(int)
@@ -62,24 +68,19 @@ def _staircase(
     if len(values) < FEWEST_VALUES:
         return None
     typical = _row(table, place)
-    fixed = {**layer, "device": typical.get("device", candidate.device)}
-    columns = {name: np.full(len(values), value) for name, value in fixed.items()} | {parameter: values}
+    asked_for = {**layer, "device": typical.get("device", candidate.device)}
+    columns = {name: np.full(len(values), value) for name, value in asked_for.items()} | {parameter: values}
     choice = InputChoice.from_config(candidate.facts.inputs)
     asked = input_columns(kind, columns, choice, sheets=candidate.facts.sheets, dtypes=candidate.facts.dtypes)
     # What the layer does not decide, such as probes and columns of the user's own, stays as it was measured.
     inputs = as_inputs({**typical, **asked}, table.schema)
     answer = deployed_of(candidate).answer(inputs)
-    near = _near(table, place, [name for name in layer if name != parameter])
-    return Staircase(
-        parameter,
-        {name: value for name, value in layer.items() if name != parameter},
-        values.astype(np.float64),
-        answer.value,
-        answer.low,
-        answer.high,
-        measured[near],
-        table.target[near],
-    )
+    level = np.full(len(values), deployed_of(candidate).interval.guaranteed_level)
+    predictions = Predictions(answer.value, answer.low, answer.high, level, answer.inside)
+    fixed = {name: value for name, value in layer.items() if name != parameter}
+    near = _near(table, place, list(fixed))
+    staircase = Staircase(kind.name, fixed, {parameter: values.astype(np.float64)}, predictions)
+    return TypicalStaircase(staircase, measured[near], table.target[near])
 
 
 def _typical_place(table: Table) -> int:

@@ -93,14 +93,15 @@ def test_staircases_go_through_what_was_measured(linear: KindContent) -> None:
     for staircase in linear.staircases:
         measured = linear.source.table.column(staircase.parameter)
         assert (staircase.values.min(), staircase.values.max()) == (measured.min(), measured.max())
-        assert (np.diff(staircase.predicted_s) > 0).all()
-        assert (staircase.low_s < staircase.predicted_s).all()
-        assert (staircase.predicted_s < staircase.high_s).all()
+        predicted = staircase.staircase.predictions
+        assert (np.diff(predicted.latency_s) > 0).all()
+        assert (predicted.low_s < predicted.latency_s).all()
+        assert (predicted.latency_s < predicted.high_s).all()
 
 
 def test_a_staircase_says_its_layer_with_defaults_for_what_is_no_input(linear: KindContent) -> None:
     staircase = linear.staircases[0]
-    layer = staircase.layer
+    layer = staircase.staircase.fixed
     assert layer["bias"] is True
     assert layer["batch_size"] in (1, 8)
     assert staircase.parameter not in layer
