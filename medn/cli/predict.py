@@ -94,8 +94,9 @@ def predict(
     if table is None:
         _write_prediction(predictor.layer(kind, **given), as_json)
         return
+    from medn.core.table_content import STANDARD
     from medn.estimator.columns import read_columns
-    from medn.estimator.table_files import STANDARD, read_table, write_table
+    from medn.estimator.table_files import read_table, write_table
 
     columns, rows = read_columns(read_table(table), predictor.check_columns(kind or None))
     columns |= given

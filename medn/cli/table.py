@@ -34,7 +34,8 @@ def table(
       medn table runs/laptop/laptop.medn linear in_features=64,128,256 out_features=512 --csv
     """
     import medn
-    from medn.estimator.table_files import STANDARD, write_table
+    from medn.core.table_content import STANDARD
+    from medn.estimator.table_files import write_table
 
     varied = {name: found for name, text in _split(values) if (found := _several(name, text)) is not None}
     fixed = parse_values([argument for argument in values if argument.partition("=")[0] not in varied])

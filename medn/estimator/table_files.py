@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +12,9 @@ from typing import Any, TextIO
 
 from medn.core.errors import StoreError, UsageError
 from medn.core.packages import need
+from medn.core.table_content import BINARY, STANDARD, arrow_table, decoded, first_line_cells, table_content
 from medn.core.text import first_line
 from medn.core.values import Scalar, plain
-
-STANDARD = Path("-")
-"""Stands for standard input or output."""
 
 Row = Mapping[str, Any]
 
@@ -38,17 +37,15 @@ def read_value(text: str) -> Scalar | None:
 
 
 def read_table(path: Path) -> Any:
-    """A table that `Predictor.predict` takes, from a file or from standard input."""
+    """A table that `Predictor.predict` takes, from a file, a pipe or standard input."""
+    content = table_content(path, pipes=True)
+    if content.startswith(BINARY):
+        return _from_arrow(path, content)
     try:
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-        if path == STANDARD:
-            return parse_table(sys.stdin.read())
-        return parse_table(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise UsageError(f"there is no table {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+        text, _ = decoded(content)
+    except ValueError as error:
         raise UsageError(f"{path} cannot be read as a table: {error}") from None
+    return parse_table(text)
 
 
 def parse_table(text: str) -> list[dict[str, Any]]:
@@ -70,12 +67,14 @@ def _objects(rows: Any) -> list[dict[str, Any]]:
 
 
 def _parse_csv(text: str) -> list[dict[str, Any]]:
+    if not text.strip():
+        raise UsageError("the table is empty")
     try:
-        lines = [line for line in csv.reader(text.splitlines(), strict=True) if line]
+        separator, _ = first_line_cells(text)
+        reader = csv.reader(io.StringIO(text, newline=None), delimiter=separator, strict=True)
+        lines = [line for line in reader if line]
     except csv.Error as error:
         raise UsageError(f"the table is no CSV: {error}") from None
-    if not lines:
-        raise UsageError("the table is empty")
     heading = [name.strip() for name in lines[0]]
     if len(set(heading)) < len(heading) or not all(heading):
         raise UsageError(f"the first line of a table must name each column once (got {', '.join(heading)})")
@@ -87,14 +86,13 @@ def _parse_csv(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_parquet(path: Path) -> Any:
+def _from_arrow(path: Path, content: bytes) -> Any:
     need("reading Parquet", "pyarrow")
     import pyarrow
-    import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowInvalid as error:
+        return arrow_table(content)
+    except (pyarrow.ArrowException, OSError) as error:
         raise UsageError(f"{path} cannot be read as a table: {first_line(error)}") from None
 
 

@@ -5,12 +5,10 @@ A cell that does not fit its column stays the text that it is, so that whoever r
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import math
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,25 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medn.core.errors import UsageError, unknown
+from medn.core.table_content import BINARY, arrow_table, decoded, first_line_cells, table_content
 from medn.core.text import first_line
 
 if TYPE_CHECKING:
     import pyarrow
 
-SEPARATORS = (",", ";", "\t", "|")
 GAPS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
 """What stands for nothing in a column of numbers; in one of texts only the empty cell does."""
-
-PARQUET, ARROW, ZIP, ZSTANDARD = b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"
-GZIP, BZIP, XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
-
-MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.I)
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -45,9 +32,6 @@ DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+")
 INDEX = re.compile(r"__index_level_[0-9]+__|Unnamed: [0-9]+")
 """What pandas calls a column without a name."""
-
-HEAD = 1_000_000
-"""So many characters hold the first two lines."""
 
 FLAGS = {"true": True, "false": False}
 
@@ -82,62 +66,18 @@ def open_table(path: Path) -> TableFile:
     """The table in a file; one sentence if there is none."""
     import pyarrow
 
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; a table is one file")
-    if not path.exists():
-        near = [other.name for other in path.parent.glob("*") if other.is_file()] if path.parent.is_dir() else []
-        raise UsageError(f"no table at {path}. {unknown('file', path.name, near[:20])}")
-    if not path.is_file():
-        raise UsageError(f"{path} is no ordinary file, so it cannot be read as a table")
+    content = table_content(path)
     try:
-        content = _unpacked(path.read_bytes())
-        if not content.strip():
-            raise ValueError("it is empty")
-        if content.startswith(ZIP):
-            raise ValueError("it is a zip archive or a workbook; unpack it, or save it as CSV")
-        found = _from_arrow(path, content) if content.startswith((PARQUET, ARROW)) else _from_text(path, content)
-    except (pyarrow.ArrowException, OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
-        said = getattr(error, "strerror", None) or first_line(error)
-        raise UsageError(f"{path} cannot be read as a table: {said}") from None
+        found = _from_arrow(path, content) if content.startswith(BINARY) else _from_text(path, content)
+    except (pyarrow.ArrowException, OSError, ValueError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read as a table: {first_line(error)}") from None
     if not found.rows and not found.broken:
         raise UsageError(f"{path} has a heading and no rows")
     return found
 
 
-def _unpacked(content: bytes) -> bytes:
-    """What a compressed file holds, known by its first bytes and not by its name."""
-    if content.startswith(GZIP):
-        import gzip
-
-        return gzip.decompress(content)
-    if content.startswith(BZIP):
-        import bz2
-
-        return bz2.decompress(content)
-    if content.startswith(XZ):
-        import lzma
-
-        try:
-            return lzma.decompress(content)
-        except lzma.LZMAError as error:
-            raise ValueError(str(error)) from None
-    if content.startswith(ZSTANDARD):
-        import pyarrow
-
-        with pyarrow.input_stream(pyarrow.BufferReader(content), compression="zstd") as stream:
-            unpacked: bytes = stream.read()
-        return unpacked
-    return content
-
-
 def _from_arrow(path: Path, content: bytes) -> TableFile:
-    import pyarrow
-    import pyarrow.feather
-    import pyarrow.parquet
-
-    source = pyarrow.BufferReader(content)
-    read = pyarrow.parquet.read_table if content.startswith(PARQUET) else pyarrow.feather.read_table
-    table = read(source)
+    table = arrow_table(content)
     return TableFile(path, table.num_rows, {}, (), _by_name(table.column_names, table.columns))
 
 
@@ -146,10 +86,10 @@ def _from_text(path: Path, content: bytes) -> TableFile:
     import pyarrow
     import pyarrow.csv
 
-    text, encoding = _decoded(content)
+    text, encoding = decoded(content)
     if text.lstrip().startswith(("{", "[")):
         raise ValueError("it is JSON; a table is CSV or Parquet")
-    separator, heading = _heading(text)
+    separator, heading = first_line_cells(text)
     places = [str(place) for place in range(len(heading))]
     broken: Counter[str] = Counter()
     unclosed: list[int] = []
@@ -170,38 +110,6 @@ def _from_text(path: Path, content: bytes) -> TableFile:
     notes = [] if encoding.startswith("utf-8") else [f"read as {encoding}"]
     notes += [] if separator == "," else [f"columns are separated by {'tabs' if separator == chr(9) else separator}"]
     return TableFile(path, table.num_rows, broken, tuple(notes), _by_name(heading, table.columns))
-
-
-def _decoded(content: bytes) -> tuple[str, str]:
-    """The text, and the encoding it was found to have."""
-    marked = next((name for mark, name in MARKS if content.startswith(mark)), None)
-    for order, start in (("utf-16-le", 1), ("utf-16-be", 0)):
-        # Latin letters have a zero in every other byte of UTF-16: which one tells the order.
-        every_other = content[start:1000:2]
-        if marked is None and every_other.count(0) > len(every_other) * 0.9:
-            marked = order
-    for encoding in [marked] if marked else ["utf-8", "cp1252", "latin-1"]:
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\x00" in text:
-            break
-        return text, {"cp1252": "latin-1"}.get(encoding, encoding)
-    raise ValueError("it is neither text nor Parquet")
-
-
-def _heading(text: str) -> tuple[str, list[str]]:
-    """The separator that cuts the first two lines into most cells alike, and the names in the first."""
-    found: list[tuple[bool, int, str, list[str]]] = []
-    for separator in SEPARATORS:
-        lines = (line for line in csv.reader(io.StringIO(text[:HEAD], newline=None), delimiter=separator) if line)
-        first = next(lines)
-        second = next(lines, first)
-        found.append((len(first) == len(second), len(first), separator, first))
-    several = [each for each in found if each[1] > 1] or found[:1]
-    _, _, separator, names = max(several, key=lambda each: each[:2])
-    return separator, [name.strip() for name in names]
 
 
 def _by_name(names: Iterable[str], columns: Iterable[Any]) -> dict[str, list[Any]]:

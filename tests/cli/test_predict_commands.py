@@ -80,7 +80,7 @@ def test_a_table_is_written_to_a_file(name: str, bundle: str, tmp_path: Path, ca
         (["linear", "a=1", "a=2"], "a: given twice"),
         (["linear", "in_features=x"], "linear: in_features: must be a whole number (got 'x')"),
         (["linear", "in_features=64"], "linear: out_features: missing"),
-        (["linear", "--table", "none.csv"], "there is no table none.csv"),
+        (["linear", "--table", "none.csv"], "there is no table at none.csv"),
         ([*LAYER, "--out", "x.csv"], "--out goes with --table"),
         ([*LAYER, "--device", "phone"], "no device named 'phone'"),
     ],
