@@ -68,7 +68,7 @@ def make_table(rows: int, seed: int) -> Table:
     written = 4.0 * batch * filters * size**2
     seconds = 1e-5 + np.maximum(flops * (-(-filters // 16) * 16 / filters) / 5e10, (read + written) / 8e9)
     seconds *= np.exp(random.normal(0, 0.05, rows))
-    names = ("in_channels", "out_channels", "in_h", "kernel_size", "batch_size", "flops", "bytes_read", "memory_bytes")
+    names = ("in_channels", "out_channels", "in_h", "kernel_size", "batch_size", "flops", "bytes_read", "moved_bytes")
     columns = (channels, filters, size, kernel, batch, flops, read, read + written)
     remainders = {
         f"{name}_mod_{unit}": column % unit

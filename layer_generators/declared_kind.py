@@ -74,7 +74,7 @@ class DeclaredKind(LayerKind):
         for name in set(self.layer_columns) - {*names, *CONDITIONS}:
             yield f"{name!r:.80}: a layer is told by its parameters and conditions, and this is none"
         numbers = [parameter.name for parameter in self.parameters if parameter.type in (int, float)]
-        for option, stated, written in (("work", "flops", self.work), ("bytes", "memory_bytes", self.traffic)):
+        for option, stated, written in (("work", "flops", self.work), ("bytes", "moved_bytes", self.traffic)):
             if written is None:
                 continue
             try:
@@ -95,13 +95,13 @@ class DeclaredKind(LayerKind):
         found = {name: amount.of(value) for name, amount in self._amounts.items()}
         if len(found) == 2:
             # The work of nothing moved is as dense as that of one byte.
-            found["intensity"] = found["flops"] / (found["memory_bytes"] + 1)
+            found["intensity"] = found["flops"] / (found["moved_bytes"] + 1)
         return found
 
     @cached_property
     def _amounts(self) -> dict[str, Amount]:
         known = [*(parameter.name for parameter in self.parameters), "batch_size"]
-        written = {"flops": self.work, "memory_bytes": self.traffic}
+        written = {"flops": self.work, "moved_bytes": self.traffic}
         return {name: Amount.parse(each, known) for name, each in written.items() if each is not None}
 
     def as_json(self) -> Json:

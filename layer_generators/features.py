@@ -42,7 +42,7 @@ def analytic_features(
         "bytes_read": bytes_read,
         "bytes_written": costs.output_bytes,
         "parameter_bytes": costs.parameter_bytes,
-        "memory_bytes": moved,
+        "moved_bytes": moved,
         "intensity": costs.flops / moved,
         **costs.more,
     }

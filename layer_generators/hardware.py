@@ -22,7 +22,7 @@ def hardware_features(features: Mapping[str, Column], product: Product | None, s
     """What a data sheet adds to the analytic features of a layer; nothing where there is no sheet.
 
     >>> sheet = {"peak_gflops": 1000, "bandwidth_gb_s": 100, "multiprocessors": 8}
-    >>> found = hardware_features({"flops": 4_000_000, "memory_bytes": 800_000}, Product(1, 64, 32, 640), sheet)
+    >>> found = hardware_features({"flops": 4_000_000, "moved_bytes": 800_000}, Product(1, 64, 32, 640), sheet)
     >>> found["peak_us"], found["compute_share"], found["tiles_64x64_waves"]
     (8.0, 0.3333333333333333, 1.25)
     """
@@ -46,7 +46,7 @@ def hardware_remainders() -> tuple[str, ...]:
 def _at_the_peaks(features: Mapping[str, Column], sheet: Sheet) -> dict[str, Column]:
     """The microseconds that the arithmetic and the traffic take at least, and which of the two is more."""
     found: dict[str, Column] = {}
-    flops, moved = features.get("flops"), features.get("memory_bytes")  # a kind that a table declared may say neither
+    flops, moved = features.get("flops"), features.get("moved_bytes")  # a kind that a table declared may say neither
     if flops is not None and "peak_gflops" in sheet:
         found["peak_compute_us"] = flops / (sheet["peak_gflops"] * 1e3)
     if moved is not None and "bandwidth_gb_s" in sheet:

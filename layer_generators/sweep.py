@@ -20,6 +20,7 @@ from medn.core.domains import Domain
 from medn.core.dtypes import ELEMENT_BYTES, stated_dtypes
 from medn.core.errors import did_you_mean, unknown
 from medn.core.registry import spelled
+from medn.core.table import name_of_today
 from medn.layer_generators.conditions_config import (
     Conditions,
     conditions_schema,
@@ -288,7 +289,7 @@ class SweepConfig(Section):
         wrong: list[Mistake] = [
             ((index,), f"no column is named {name!r}.{did_you_mean(name, known)}")
             for index, name in enumerate(names)
-            if name not in known
+            if name_of_today(name) not in known
         ]
         raise_mistakes(wrong)
         return names

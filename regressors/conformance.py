@@ -21,7 +21,7 @@ from medn.regressors.regressor import Effort, Fitted, Regressor, regressors
 SCHEMA = Schema(
     (
         *("in_channels", "out_channels", "in_h", "kernel_size", "batch_size", "utilization", "function"),
-        *("flops", "bytes_read", "bytes_written", "parameter_bytes", "memory_bytes", "intensity"),
+        *("flops", "bytes_read", "bytes_written", "parameter_bytes", "moved_bytes", "intensity"),
     ),
     {"function": ("relu", "tanh", "silu")},
 )

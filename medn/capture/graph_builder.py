@@ -119,4 +119,4 @@ def kind_costs(layer: Layer, batch_size: int, element_bytes: int) -> tuple[int, 
     """FLOPs and moved bytes by the formulas of the layer's kind."""
     kind = layer_kinds[layer.kind]
     features = analytic_features(kind, kind.values_of(layer), batch_size, element_bytes)
-    return int(features["flops"]), int(features["memory_bytes"])
+    return int(features["flops"]), int(features["moved_bytes"])

@@ -69,8 +69,8 @@ def _machine(manifest: dict[str, Any]) -> Iterator[Check]:
     if cpu["hypervisor"]:
         yield Check("hypervisor", "warn", "virtual machine", "other guests disturb unseen; use many short visits")
     yield _quota(container["cpu_quota"], cpu["usable_cores"])
-    limit = container["memory_bytes"]
-    total = manifest["memory_bytes"]
+    limit = container["limit_bytes"]
+    total = manifest["installed_bytes"]
     found = "unknown" if total is None else f"{total / 2**30:.1f} GiB"
     yield Check("memory", "ok", found if limit is None else f"{found}, container limited to {limit / 2**30:.1f} GiB")
 

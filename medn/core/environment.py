@@ -63,8 +63,8 @@ def environment_manifest(backend_versions: Mapping[str, str], files: SystemFiles
             "highest_hz": _number(scaling / "scaling_max_freq", scale=1000),
             "hypervisor": None if flags is None else "hypervisor" in flags.split(),
         },
-        "memory_bytes": _memory_bytes(),
-        "container": {"cpu_quota": _cpu_quota(files), "memory_bytes": _memory_limit(files)},
+        "installed_bytes": _installed_bytes(),
+        "container": {"cpu_quota": _cpu_quota(files), "limit_bytes": _memory_limit(files)},
         "os": {"name": platform.system() or None, "release": platform.release() or None},
         "python": platform.python_version(),
         "libraries": dict(backend_versions),
@@ -166,7 +166,7 @@ def _deciding(manifest: Manifest) -> dict[str, Scalar]:
         "governor": cpu["governor"],
         "highest frequency in Hz": cpu["highest_hz"],
         "container's cpu quota": container["cpu_quota"],
-        "container's memory bytes": container["memory_bytes"],
+        "container's memory bytes": container.get("limit_bytes", container.get("memory_bytes")),
         **manifest["libraries"],
     }
     return {name: value for name, value in parts.items() if value is not None}
@@ -206,7 +206,7 @@ def _cpu_model(described: Mapping[str, str]) -> str | None:
     return platform.processor() or None
 
 
-def _memory_bytes() -> int | None:
+def _installed_bytes() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -36,7 +36,7 @@ SMALLEST_SQUARE = 1e-9
 """Squared distances up to this are none."""
 
 DEVICE = "device"
-WORK_COLUMNS = ("flops", "memory_bytes")
+WORK_COLUMNS = ("flops", "moved_bytes")
 
 
 def _squeezed(inputs: Array) -> Array:

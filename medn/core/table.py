@@ -22,6 +22,23 @@ MOST_INPUTS = 4_096
 MOST_TEXTS = 16_384
 
 
+FORMER_INPUTS = {"moved_bytes": "memory_bytes"}
+"""What earlier versions called inputs. What they wrote is read under the names of today; keys are made with the former
+names, so that they stay."""
+
+
+def former_name(name: str) -> str:
+    return FORMER_INPUTS.get(name, name)
+
+
+def name_of_today(name: str) -> str:
+    """
+    >>> name_of_today("memory_bytes"), name_of_today("flops")
+    ('moved_bytes', 'flops')
+    """
+    return next((today for today, former in FORMER_INPUTS.items() if former == name), name)
+
+
 @dataclass(frozen=True)
 class Schema:
     """The inputs a regressor takes: their order, and the names behind the codes of the categorical ones."""

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from medn.core.errors import StoreError
+from medn.core.table import name_of_today
 from medn.core.text import shown
 from medn.deployed.calibration import width_warning
 from medn.deployed.deployed import Deployed
@@ -115,6 +116,7 @@ def from_description(written: Mapping[str, Any], arrays: Mapping[str, NDArray[An
     known = {*OWN_FACTS, *SCORE_FACTS, *DEPLOYED_FACTS, *(each.name for each in fields(TrainingFacts))}
     if surprising := written.keys() - known:
         raise ValueError(f"it holds what no candidate has: {', '.join(map(shown, sorted(surprising)))}")
+    written = {**written, "constants": {name_of_today(name): each for name, each in written["constants"].items()}}
     checked = {
         name.removeprefix(CHECKED_PREFIX): array
         for name, array in (arrays or {}).items()

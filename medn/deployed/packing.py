@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from medn.core.checking import check_scalars
 from medn.core.intervals import Interval
 from medn.core.ranges import Range
-from medn.core.table import Schema
+from medn.core.table import Schema, name_of_today
 from medn.core.text import shown
 from medn.core.values import plain
 from medn.deployed.beyond import HELD, WAYS
@@ -105,6 +105,7 @@ def pack_schema(schema: Schema) -> Json:
 
 
 def unpack_schema(written: Mapping[str, Any]) -> Schema:
-    found = Schema(tuple(written["names"]), {name: tuple(known) for name, known in written["categories"].items()})
+    names = tuple(name_of_today(name) for name in written["names"])
+    found = Schema(names, {name: tuple(known) for name, known in written["categories"].items()})
     found.check()
     return found

@@ -41,8 +41,10 @@ class Prediction(_Latency):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> float | None:
-        value: float | None = quantity_of(self, self.further, name)
-        return value
+        if name in self.further:
+            return self.further[name]
+        check_declared(self, name)
+        return None
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *FURTHER]
@@ -85,8 +87,10 @@ class Predictions:
     def __getattr__(self, name: str) -> Array | None:
         if name == "further":  # an object that is not filled yet, as while it is copied
             raise AttributeError(name)
-        column: Array | None = quantity_of(self, self.further, name)
-        return column
+        if name in self.further:
+            return self.further[name]
+        check_declared(self, name)
+        return None
 
     def __dir__(self) -> Iterable[str]:
         return [*super().__dir__(), *FURTHER]
@@ -113,9 +117,9 @@ def with_gaps(further: Mapping[str, Any]) -> dict[str, Any]:
     return {name: further.get(name) for name in FURTHER}
 
 
-def quantity_of(owner: object, further: Mapping[str, Any], name: str) -> Any:
-    """An attribute that is a quantity; None where it is not predicted."""
-    if name in further or name in FURTHER:
-        return further.get(name)
+def check_declared(owner: object, name: str) -> None:
+    """What is no quantity is no attribute."""
+    if name in FURTHER:
+        return
     near = "" if name.startswith("_") else did_you_mean(name, [each for each in dir(owner) if each[0] != "_"])
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}.{near}")

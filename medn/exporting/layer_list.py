@@ -33,7 +33,7 @@ def _listed(layer: Layer, batch_size: int, dtype: str) -> CapturedLayer:
         batch_size=batch_size,
         dtype=dtype,
         flops=int(found["flops"]),
-        moved_bytes=int(found["memory_bytes"]),
+        moved_bytes=int(found["moved_bytes"]),
         parameter_bytes=int(found["parameter_bytes"]),
         output_bytes=int(found["bytes_written"]),
     )

@@ -94,7 +94,7 @@ class DeviceSpeed:
     def _read_off(self, conditions: Mapping[str, Scalar]) -> Speed:
         overhead_s, bytes_per_s, flops_per_s = ASSUMED
         if self._moving is not None:
-            moved_bytes = np.asarray(self._moving.rows.columns["memory_bytes"])
+            moved_bytes = np.asarray(self._moving.rows.columns["moved_bytes"])
             overhead_s, bytes_per_s = fit_line(moved_bytes, self._moving.under(conditions).latency_s)
         if self._computing is not None:
             flops = np.asarray(self._computing.rows.columns["flops"])

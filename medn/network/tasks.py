@@ -83,8 +83,8 @@ def _efficiency(table: Table, encoded: Array) -> Array | None:
 
 def _bytes_moved(table: Table) -> Array | None:
     names = table.schema.names
-    if "memory_bytes" in names:
-        return table.column("memory_bytes")
+    if "moved_bytes" in names:
+        return table.column("moved_bytes")
     parts = [table.column(name) for name in ("bytes_read", "bytes_written") if name in names]
     return np.sum(parts, axis=0) if parts else None
 

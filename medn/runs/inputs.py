@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS, Sheet, Sheets
 from medn.core.dtypes import ELEMENT_BYTES, NO_DTYPES
 from medn.core.errors import UsageError
+from medn.core.table import name_of_today
 from medn.layer_generators.features import TILES, analytic_columns
 from medn.layer_generators.hardware import hardware_remainders
 from medn.layer_generators.kind import LayerKind
@@ -70,7 +71,8 @@ def input_columns(
         chosen |= {name: column for name, column in derived.items() if name not in analytic}
     if "probes" in choice.groups:
         chosen |= {name: columns[name] for name in probes if name in columns}
-    return {name: column for name, column in chosen.items() if name not in choice.drop}
+    dropped = {name_of_today(name) for name in choice.drop}
+    return {name: column for name, column in chosen.items() if name not in dropped}
 
 
 def row_sheet(sheets: Sheets, devices: NDArray[Any] | None) -> Sheet:

@@ -20,7 +20,7 @@ from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
 from medn.core.quantities import FIRST, all_quantities, measured_columns
 from medn.core.statistic import NoiseFloor, Target
 from medn.core.store import JOURNAL_NAME, StoreState
-from medn.core.table import Schema, Table, as_inputs
+from medn.core.table import Schema, Table, as_inputs, former_name
 from medn.core.text import first_line
 from medn.core.values import Layer, Scalar, canonical_json, content_key, freeze
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -107,7 +107,8 @@ class KindTable:
     @cached_property
     def key(self) -> str:
         """Changes with anything a regressor could notice."""
-        hashed = hashlib.sha256(canonical_json([self.table.schema.names, dict(self.table.schema.categories)]).encode())
+        names = [former_name(name) for name in self.table.schema.names]
+        hashed = hashlib.sha256(canonical_json([names, dict(self.table.schema.categories)]).encode())
         for array in (self.table.inputs, self.table.target, *self.table.further.values()):
             hashed.update(np.ascontiguousarray(array).tobytes())
         hashed.update("".join(self.table.groups).encode())

@@ -23,7 +23,7 @@ from medn.core.atomic import atomic_write
 from medn.core.errors import ConfigError, StoreError
 from medn.core.splits import PARTS, Split, SplitRows
 from medn.core.statistic import NoiseFloor
-from medn.core.table import Schema, Table
+from medn.core.table import Schema, Table, former_name, name_of_today
 from medn.core.values import Scalar, canonical_json, plain
 from medn.layer_generators.declared_kind import DeclaredKind
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -63,7 +63,8 @@ class TrainingTable:
     def key(self) -> str:
         """Changes with anything that a candidate could learn from, or be judged by."""
         source = self.source
-        facts = [source.key, self.split, self.seed, source.layer_kind.revision, plain(source.constants)]
+        constants = {former_name(name): value for name, value in plain(source.constants).items()}
+        facts = [source.key, self.split, self.seed, source.layer_kind.revision, constants]
         codes = self.rows.codes(len(source.table))
         return hashlib.sha256(canonical_json(facts).encode() + codes.tobytes()).hexdigest()[:20]
 
@@ -196,7 +197,7 @@ def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingT
     categories = {name: tuple(texts) for name, texts in facts["categories"].items()}
     missing = np.full(len(arrays["part"]), np.nan)
     table = Table(
-        Schema(tuple(facts["names"]), categories),
+        Schema(tuple(name_of_today(name) for name in facts["names"]), categories),
         arrays["inputs"].astype(np.float64),
         arrays["target"],
         known[arrays["groups"]],
@@ -206,7 +207,7 @@ def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingT
         layer_kind=layer_kind,
         table=table,
         choice=InputChoice.from_config(facts),
-        constants=facts["constants"],
+        constants={name_of_today(name): value for name, value in facts["constants"].items()},
         left_out=facts["left_out"],
         gaps=tuple(facts["gaps"]),
         unstable=facts["unstable"],

@@ -25,7 +25,7 @@ from medn.regressors.form import Form, Parts, forms
 MOST_CONTENTION = 1.0 - 1e-9
 """With more, a device that others use in full would never answer."""
 
-WORK = ("flops", "memory_bytes", "bytes_read", "bytes_written")
+WORK = ("flops", "moved_bytes", "bytes_read", "bytes_written")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Columns:
         traffic = next((names for names in (WORK[1:2], WORK[2:]) if set(names) <= set(schema.names)), None)
         if "flops" not in schema.names or traffic is None:
             raise UsageError(
-                "a roofline needs the inputs 'flops' and 'memory_bytes' (or 'bytes_read' and 'bytes_written'); "
+                "a roofline needs the inputs 'flops' and 'moved_bytes' (or 'bytes_read' and 'bytes_written'); "
                 f"this table has: {', '.join(schema.names)}"
             )
         return cls(

@@ -73,7 +73,7 @@ def test_the_import_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_table_without_any_work_is_learned_from_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert imported(tmp_path, "--drop", "work,moved") == 0
     assert run(["train", str(tmp_path / "run"), "--time", "2", "--regressors", "ridge,roofline"]) == 0
-    assert "a roofline needs the inputs 'flops' and 'memory_bytes'" in capsys.readouterr().out
+    assert "a roofline needs the inputs 'flops' and 'moved_bytes'" in capsys.readouterr().out
     assert run(["select", str(tmp_path / "run")]) == 0
 
 
@@ -336,7 +336,7 @@ def test_the_work_may_be_products_of_columns(tmp_path: Path) -> None:
     table = kind_table(read_source(tmp_path / "run"), "my_op").table
     heads, tokens, batch = (table.column(name) for name in ("heads", "tokens", "batch_size"))
     assert (table.column("flops") == 2 * heads * tokens * batch).all()
-    assert (table.column("memory_bytes") == 4 * heads + 8 * tokens).all()
+    assert (table.column("moved_bytes") == 4 * heads + 8 * tokens).all()
 
 
 def test_a_number_that_no_input_can_hold_leaves_out_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ def test_a_machine_that_tells_nothing_gives_none(tmp_path: Path) -> None:
     assert nothing["cpu"]["governor"] is None
     assert nothing["cpu"]["hypervisor"] is None
     assert nothing["cpu"]["cache_bytes"] == {}
-    assert nothing["container"] == {"cpu_quota": None, "memory_bytes": None}
+    assert nothing["container"] == {"cpu_quota": None, "limit_bytes": None}
 
 
 def test_the_cpu_is_read(files: SystemFiles) -> None:
@@ -94,7 +94,7 @@ def test_limits_of_a_version_2_container_are_the_tightest_up_to_the_root(files: 
     write(root / "pod/cpu.max", "150000 100000")
     write(root / "pod/box/memory.max", "1073741824")
     write(root / "pod/memory.max", "max")
-    assert manifest(files)["container"] == {"cpu_quota": 1.5, "memory_bytes": 2**30}
+    assert manifest(files)["container"] == {"cpu_quota": 1.5, "limit_bytes": 2**30}
 
 
 def test_limits_of_a_version_1_container_are_read(files: SystemFiles) -> None:
@@ -103,7 +103,7 @@ def test_limits_of_a_version_1_container_are_read(files: SystemFiles) -> None:
     write(root / "cpu,cpuacct/box/cpu.cfs_quota_us", "50000")
     write(root / "cpu,cpuacct/box/cpu.cfs_period_us", "100000")
     write(root / "memory/box/memory.limit_in_bytes", "2147483648")
-    assert manifest(files)["container"] == {"cpu_quota": 0.5, "memory_bytes": 2**31}
+    assert manifest(files)["container"] == {"cpu_quota": 0.5, "limit_bytes": 2**31}
 
 
 def test_a_version_1_container_without_limits_has_none(files: SystemFiles) -> None:
@@ -112,7 +112,7 @@ def test_a_version_1_container_without_limits_has_none(files: SystemFiles) -> No
     write(root / "cpu/cpu.cfs_quota_us", "-1")
     write(root / "cpu/cpu.cfs_period_us", "100000")
     write(root / "memory/memory.limit_in_bytes", "9223372036854771712")
-    assert manifest(files)["container"] == {"cpu_quota": None, "memory_bytes": None}
+    assert manifest(files)["container"] == {"cpu_quota": None, "limit_bytes": None}
 
 
 def test_a_group_that_is_not_visible_falls_back_to_the_root(files: SystemFiles) -> None:

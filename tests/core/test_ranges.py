@@ -10,7 +10,7 @@ import pytest
 from medn.core.ranges import Range, learn_range, matches_constants
 from medn.core.table import Array, Schema, Table
 
-SCHEMA = Schema(("size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
+SCHEMA = Schema(("size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
 
 
 def law(inputs: Array) -> Array:

@@ -15,7 +15,7 @@ from medn.deployed.calibration import UNCALIBRATED, at_level, calibrated, interv
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Form, Parts
 
-SCHEMA = Schema(("m", "n", "k", "flops", "memory_bytes", "device"), {"device": ("one", "two", "rare")})
+SCHEMA = Schema(("m", "n", "k", "flops", "moved_bytes", "device"), {"device": ("one", "two", "rare")})
 
 
 def products(rows: int, seed: int, device: float | None = None, largest: float = 4096, noise: float = 0.08) -> Table:

@@ -17,7 +17,7 @@ from medn.deployed.deployed import Deployed
 from medn.deployed.packing import pack_deployed, unpack_deployed
 from medn.regressors.form import Form, Parts, forms
 
-SCHEMA = Schema(("size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
+SCHEMA = Schema(("size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
 
 
 def law(inputs: Array) -> Array:

@@ -120,7 +120,7 @@ def test_every_kind_has_slopes(name: str) -> None:
         question = Question(kind, {})
         opened = question.open(given, 1)
         features = analytic_columns(kind, opened)
-        names, slopes = input_slopes(question, opened, Schema(("flops", "memory_bytes")), ())
+        names, slopes = input_slopes(question, opened, Schema(("flops", "moved_bytes")), ())
         assert (slopes[:, names.index("batch_size")] >= 0).all()
         flops = float(np.asarray(features["flops"]).ravel()[0])
         assert slopes[0, names.index("batch_size")] == pytest.approx(flops / 1, rel=0.2)

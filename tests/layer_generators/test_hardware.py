@@ -14,7 +14,7 @@ from medn.layer_generators.hardware import hardware_features, hardware_remainder
 from medn.layer_generators.kind import Product, layer_kinds
 
 SHEET = {"peak_gflops": 1000, "bandwidth_gb_s": 100, "multiprocessors": 7, "cache_mb": 4, "clock_mhz": 1500}
-WORK = {"flops": 8e6, "memory_bytes": 1e6}
+WORK = {"flops": 8e6, "moved_bytes": 1e6}
 
 
 @pytest.mark.parametrize("name", list(layer_kinds))

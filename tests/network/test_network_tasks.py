@@ -24,7 +24,7 @@ def table() -> Table:
     random = np.random.default_rng(0)
     size, count = random.integers(1, 500, (2, 60)).astype(np.float64)
     inputs = np.column_stack([size, count, size * count, 4 * size, random.integers(0, 2, 60)])
-    schema = Schema(("size", "count", "flops", "memory_bytes", "cache"), {"cache": ("hot", "cold")})
+    schema = Schema(("size", "count", "flops", "moved_bytes", "cache"), {"cache": ("hot", "cold")})
     return Table(schema, inputs, 1e-6 + 1e-9 * size * count, np.arange(60).astype(str))
 
 
@@ -51,7 +51,7 @@ def test_no_row_is_more_efficient_than_the_best_rates(table: Table) -> None:
 
 def test_the_efficiency_needs_flops(table: Table) -> None:
     kept = [0, 1, 3, 4]
-    schema = Schema(("size", "count", "memory_bytes", "cache"), table.schema.categories)
+    schema = Schema(("size", "count", "moved_bytes", "cache"), table.schema.categories)
     without = replace(table, schema=schema, inputs=table.inputs[:, kept])
     assert set(task_targets(("efficiency",), without, without.inputs)) == {"latency"}
 

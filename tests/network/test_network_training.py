@@ -31,7 +31,7 @@ def make_table(rows: int, seed: int, peak: float = 1e10) -> Table:
     flops, moved = 2.0 * channels**2 * size**2, 8.0 * channels * size**2
     seconds = 1e-5 * (1 + function) + np.maximum(flops / peak, moved / 5e9)
     inputs = np.column_stack([channels, size, flops, moved, function]).astype(np.float32).astype(np.float64)
-    schema = Schema(("channels", "size", "flops", "memory_bytes", "function"), {"function": ("relu", "tanh")})
+    schema = Schema(("channels", "size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh")})
     targets = {"latency_p90_s": seconds * 1.1, "memory_bytes": np.where(random.random(rows) < 0.5, moved, np.nan)}
     return Table(schema, inputs, seconds, np.arange(rows).astype(str), targets)
 

@@ -24,7 +24,7 @@ BY_STEPS = [name for name in ("lightgbm", "xgboost", "hist_boosting", "random_fo
 @pytest.mark.parametrize("name", ["linear", "roofline", "lightgbm_on_roofline", "xgboost_on_roofline"])
 def test_a_table_without_work_is_refused_in_one_sentence(name: str, train: Table) -> None:
     bare = Table(Schema(("in_channels",)), train.inputs[:, :1], train.target, train.groups)
-    with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' and 'memory_bytes'"):
+    with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' and 'moved_bytes'"):
         quick_fit(regressors[name], bare, bare)
 
 

@@ -184,7 +184,7 @@ def fit_roofline(train: Table) -> Roofline:
     return form
 
 
-WORK = ("flops", "memory_bytes")
+WORK = ("flops", "moved_bytes")
 
 
 @pytest.mark.parametrize("column", WORK)

@@ -24,7 +24,7 @@ def source(write_run: WriteRun, tmp_path: Path) -> Source:
 
 def test_inputs_are_parameters_conditions_features_and_probes(source: Source) -> None:
     names = kind_table(source, "linear").table.schema.names
-    assert {"in_features", "batch_size", "flops", "memory_bytes", "out_features_mod_16", "load_average"} <= set(names)
+    assert {"in_features", "batch_size", "flops", "moved_bytes", "out_features_mod_16", "load_average"} <= set(names)
 
 
 def test_what_the_config_drops_is_no_input(source: Source) -> None:
@@ -187,3 +187,20 @@ def test_a_file_that_is_no_table_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.parquet").write_text("not a table")
     with pytest.raises(UsageError, match="cannot be read as a table"):
         read_source(tmp_path / "other.parquet")
+
+
+def test_bytes_moved_and_bytes_measured_are_two_columns(source: Source) -> None:
+    table = kind_table(source, "linear").table
+    assert table.column("moved_bytes").min() < table.column("moved_bytes").max()
+    assert (table.further["memory_bytes"] == 4096).all()
+
+
+def test_an_input_is_dropped_by_the_name_that_earlier_versions_gave_it(source: Source) -> None:
+    names = kind_table(source, "linear", choice=InputChoice(drop=("memory_bytes",))).table.schema.names
+    assert "moved_bytes" not in names
+    assert "flops" in names
+
+
+def test_the_key_of_a_table_is_that_of_earlier_versions() -> None:
+    first = read_source(Path(__file__).parents[1] / "formats" / "first" / "run")
+    assert kind_table(first, "linear").key == "5a2013810134ac26ecf9"

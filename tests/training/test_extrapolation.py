@@ -39,8 +39,8 @@ def table(names: tuple[str, ...], *columns: list[float]) -> Table:
 
 
 def test_work_is_flops_else_bytes_else_the_product_of_sizes() -> None:
-    assert work(table(("memory_bytes", "flops"), [1, 2], [5, 6])).tolist() == [5, 6]
-    assert work(table(("size", "memory_bytes"), [9, 9], [1, 2])).tolist() == [1, 2]
+    assert work(table(("moved_bytes", "flops"), [1, 2], [5, 6])).tolist() == [5, 6]
+    assert work(table(("size", "moved_bytes"), [9, 9], [1, 2])).tolist() == [1, 2]
     assert work(table(("size", "batch_size"), [1, 2], [3, 4])).tolist() == [8, 15]
 
 
