@@ -104,7 +104,7 @@ def called_files() -> dict[str, str]:
     return files
 
 
-def told_walk(document: Path = DESIGN) -> list[str]:
+def documented_walk(document: Path = DESIGN) -> list[str]:
     """The files of the walk in the design document."""
     section = document.read_text(encoding="utf-8").partition("## The walk of one point")[2].partition("\n## ")[0]
     return re.findall(r"^\| `([\w/]+\.py)` \|", section, re.M)
@@ -118,14 +118,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.trace:
         walk(options.trace)
         return 0
-    files, told = called_files(), told_walk()
+    files, walked = called_files(), documented_walk()
     rows: list[dict[str, Any]] = [
-        {"stage": stage, "file": file, "in the walk": file in told} for file, stage in files.items()
+        {"stage": stage, "file": file, "in the walk": file in walked} for file, stage in files.items()
     ]
-    write_tables(options.out, "file_walk", rows, {"files": len(files), "walk": len(told)})
+    write_tables(options.out, "file_walk", rows, {"files": len(files), "walk": len(walked)})
     print(markdown_table(rows))
-    missing = [file for file in told if file not in files]
-    print(f"\n{len(files)} files are called, {len(told)} are in the walk; never called: {', '.join(missing) or 'none'}")
+    missing = [file for file in walked if file not in files]
+    print(
+        f"\n{len(files)} files are called, {len(walked)} are in the walk; never called: {', '.join(missing) or 'none'}"
+    )
     return 1 if missing else 0
 
 

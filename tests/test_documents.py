@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.file_walk import documented_walk
 from medn.layer_generators.sweep import parse_sweep
 from medn.training.config import read_train_config
 
@@ -103,3 +104,9 @@ assert len(plan_points(config).points) == 4
 def test_links_lead_to_files(document: Path) -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)", document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_walk_of_a_point_passes_at_most_45_files_and_all_of_them_are_there() -> None:
+    walk = documented_walk()
+    assert 30 <= len(set(walk)) == len(walk) <= 45
+    assert [file for file in walk if not (ROOT / file).is_file()] == []
