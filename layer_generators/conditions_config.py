@@ -64,7 +64,7 @@ def read_own(written: Mapping[object, object], taken: Collection[str]) -> tuple[
             domains[name], wrong = read_domain(said, lambda value: None)
             types = {type(part) if isinstance(part, (str, bool)) else float for _, part in domains[name].parts()}
             if not wrong and len(types) > 1:
-                wrong = [((), f"must be all numbers, all texts, or all true or false (got {shown(said)})")]
+                wrong = [((), f"must be all numbers, all strings, or all true or false (got {shown(said)})")]
             mistakes += [((name, *path), sentence) for path, sentence in wrong]
     return domains, mistakes
 

@@ -175,5 +175,5 @@ def merged(first: DeclaredKind, second: DeclaredKind) -> DeclaredKind:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"a name must be a text (got {value!r:.80})")
+        raise ValueError(f"a name must be a string (got {value!r:.80})")
     return value

@@ -220,7 +220,7 @@ def _with_roofline(latency: Candidate, written: Json, parts: Mapping[str, bytes]
 
 
 def _arrays(part: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a part, all of a plain type and without a number that is none."""
+    """The arrays of a part, all of a plain type and finite."""
     import safetensors.numpy
 
     arrays = safetensors.numpy.load(part)

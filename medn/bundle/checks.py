@@ -60,11 +60,11 @@ def check_usual(usual: Mapping[str, Any], candidate: Candidate) -> None:
     check_scalars("the usual value", usual)
     for name, value in usual.items():
         if name in numbers and isinstance(value, str):
-            raise ValueError(f"the usual value of {name} is a text, and the column holds numbers")
+            raise ValueError(f"the usual value of {name} is a string, and the column holds numbers")
 
 
 def check_declared(kind: DeclaredKind, candidates: Iterable[Candidate]) -> None:
-    """That what is declared are the columns that were learned from: texts where they are texts."""
+    """That what is declared are the columns that were learned from: strings where they are strings."""
     for candidate in candidates:
         if kind.name != candidate.kind:
             raise ValueError(f"the declaration of {kind.name} belongs to another layer kind")

@@ -49,17 +49,17 @@ def check_array(
 def check_name(what: str, name: Any) -> None:
     """A text that stands in sentences, tables and pages: short, and nothing that a terminal obeys."""
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"{what} must be a text of 1 to {LONGEST_NAME} letters (got {shown(name)})")
+        raise ValueError(f"{what} must be a string of 1 to {LONGEST_NAME} letters (got {shown(name)})")
 
 
 def check_scalars(what: str, values: Mapping[Any, Any]) -> None:
-    """Values by name, each a number, a flag or a text of bounded length."""
+    """Values by name, each a number, a flag or a string of bounded length."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{what} must have names (got {shown(values)})")
     for name, value in values.items():
         check_name(f"a name of {what}", name)
         if isinstance(value, str):
             if len(value) > LONGEST_TEXT:
-                raise ValueError(f"{what} of {name} must be a text of at most {LONGEST_TEXT} letters")
+                raise ValueError(f"{what} of {name} must be a string of at most {LONGEST_TEXT} letters")
         elif not isinstance(value, bool):
             check_numbers(f"{what} of {name}", [value])

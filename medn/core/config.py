@@ -25,7 +25,7 @@ _SENTENCES = {
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
-    "string_type": "must be a text",
+    "string_type": "must be a string",
     "list_type": "must be a list",
     "dict_type": "must be a mapping of names to values",
     "model_type": "must be a mapping of names to values",

@@ -34,7 +34,7 @@ Part = tuple[Path, Scalar]
 
 def _check_scalar(value: object) -> None:
     if not isinstance(value, (bool, int, float, str)) or (isinstance(value, float) and not math.isfinite(value)):
-        raise ValueError(f"must be a number, a text, or true or false (got {value!r})")
+        raise ValueError(f"must be a number, a string, or true or false (got {value!r})")
 
 
 def _check_number(keyword: str, value: object, whole: bool) -> None:

@@ -60,7 +60,7 @@ class Parameter:
         if isinstance(value, str) and (not self.choices or value in self.choices or value in self.spellings):
             return None
         if not self.choices:
-            return f"must be a text (got {shown(value)})"
+            return f"must be a string (got {shown(value)})"
         allowed = f"must be one of {', '.join(self.choices)} (got {shown(value)})."
         if self.further:  # what is near may be another thing altogether
             return f"{allowed} {self.further}"

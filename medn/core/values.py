@@ -153,7 +153,7 @@ def _condition_value(declared: Parameter, given: Scalar | None) -> Scalar:
 
 def _own_value(name: str, value: Scalar) -> Scalar:
     if not isinstance(value, (bool, int, float, str)) or (isinstance(value, float) and not math.isfinite(value)):
-        raise UsageError(f"{name}: must be a finite number, a text, or true or false (got {shown(value)})")
+        raise UsageError(f"{name}: must be a finite number, a string, or true or false (got {shown(value)})")
     return value
 
 

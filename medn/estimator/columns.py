@@ -79,7 +79,7 @@ def check_names(names: Iterable[Any]) -> None:
     counts = Counter(iter(names))  # of a mapping it would take the values
     for name, count in counts.items():
         if not isinstance(name, str):
-            raise UsageError(f"the name of a column must be a text (got {shown(name)})")
+            raise UsageError(f"the name of a column must be a string (got {shown(name)})")
         if count > 1:
             raise UsageError(f"the table has the column {shown(name)} twice")
 

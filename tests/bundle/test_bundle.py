@@ -221,7 +221,7 @@ def test_a_text_in_the_place_of_a_usual_number_is_refused(bundle_path: Path, tmp
         manifest["entries"][1]["usual"]["load_average"] = ""
 
     path = forged(bundle_path, tmp_path / "x.medn", change)
-    with pytest.raises(MednError, match="the usual value of load_average is a text, and the column holds numbers"):
+    with pytest.raises(MednError, match="the usual value of load_average is a string, and the column holds numbers"):
         medn.load(path)
 
 

@@ -126,8 +126,8 @@ WRONG_FACTS: dict[str, tuple[Callable[[Json], object], str]] = {
         "must end at or above",
     ),
     "huge range": (lambda manifest: facts_of(manifest)["range"]["high"].__setitem__(0, HUGE), "too large"),
-    "long name": (lambda manifest: manifest.update(name="x" * 10_000), "must be a text of 1 to 200 letters"),
-    "control characters": (lambda manifest: manifest.update(name="a\x1b[2Jb"), "must be a text of 1 to 200 letters"),
+    "long name": (lambda manifest: manifest.update(name="x" * 10_000), "must be a string of 1 to 200 letters"),
+    "control characters": (lambda manifest: manifest.update(name="a\x1b[2Jb"), "must be a string of 1 to 200 letters"),
     "usual": (
         lambda manifest: manifest["entries"][1]["usual"].update(load_average=HUGE),
         "the usual value of load_average",

@@ -49,7 +49,7 @@ def test_the_default_of_a_condition_is_allowed(name: str) -> None:
         ({"cache": "cool"}, "cache: must be one of hot, cold, inside (got 'cool')."),
         ({"dtype": 16}, "dtype: must be one of fp32, fp16,"),
         ({"threads": True}, "threads: must be a whole number (got True)"),
-        ({"own": float("nan")}, "own: must be a finite number, a text, or true or false (got nan)"),
+        ({"own": float("nan")}, "own: must be a finite number, a string, or true or false (got nan)"),
     ],
 )
 def test_a_condition_says_what_is_wrong_with_a_value(given: dict[str, float], sentence: str) -> None:

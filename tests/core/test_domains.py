@@ -88,8 +88,8 @@ def test_every_written_form_is_read(written: object, domain: Domain) -> None:
     ("written", "sentence"),
     [
         ([], "a list of values must not be empty"),
-        ([[1]], "must be a number, a text, or true or false (got [1])"),
-        (float("nan"), "must be a number, a text, or true or false (got nan)"),
+        ([[1]], "must be a number, a string, or true or false (got [1])"),
+        (float("nan"), "must be a number, a string, or true or false (got nan)"),
         ({}, "needs exactly one of range, log_range, powers_of_two, choices (got nothing)."),
         ({"log_rang": [1, 2]}, "(got log_rang). Did you mean 'log_range'?"),
         ({"range": [1, 2], "log_range": [1, 2]}, "needs exactly one of"),

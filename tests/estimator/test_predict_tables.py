@@ -150,7 +150,7 @@ FULL = {"in_features": [64, 128], "out_features": [100, 200]}
         ([1, 2], "a row must be a dict"),
         (5, r"a table must be a dict of columns.*\(got int\)"),
         ("linear", "a table must be a dict of columns"),
-        ({5: [1]}, "the name of a column must be a text"),
+        ({5: [1]}, "the name of a column must be a string"),
     ],
 )
 def test_a_wrong_table_is_told_in_one_sentence(table: Any, words: str, predictor: Predictor) -> None:

@@ -120,7 +120,7 @@ def test_defaults_fill_what_a_config_leaves_out() -> None:
         ("columns: {in_features: 3}", "columns.in_features: this name has a meaning already; choose another"),
         (
             "columns: {rack: [1, a]}",
-            "columns.rack: must be all numbers, all texts, or all true or false (got [1, 'a'])",
+            "columns.rack: must be all numbers, all strings, or all true or false (got [1, 'a'])",
         ),
         ("columns: {rack: {log_rang: [1, 2]}}", "columns.rack: needs exactly one of range, log_range,"),
         ("columns: {latency_s: 3}", "columns.latency_s: this name has a meaning already; choose another"),
