@@ -26,9 +26,10 @@ from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.values import Condition, Layer
 from medn.devices.workload import make_workload
-from medn.exporting.halp import KEY, halp_table, write_halp
-from medn.exporting.haq import QUANTISED, WIDEST, haq_table, write_haq
-from medn.exporting.once_for_all import Block, mobilenet_v3_entries, once_for_all_table, write_once_for_all
+from medn.exporting.exporter import exporters
+from medn.exporting.formats.halp import KEY, halp_grid, halp_table
+from medn.exporting.formats.haq import QUANTISED, WIDEST, haq_table
+from medn.exporting.formats.once_for_all import Block, mobilenet_v3_entries, once_for_all_table
 from medn.predictor.predictor import Predictor
 
 PASSES = 10
@@ -49,19 +50,20 @@ def alone_s(layers: Sequence[Layer]) -> float:
 
 def once_for_all_row(predictor: Predictor, out: Path) -> dict[str, Any]:
     started = time.perf_counter()
+    exporters["once-for-all"].write(predictor, out / "once_for_all" / "224_lookup_table.yaml")
+    taken_s = time.perf_counter() - started
     entries = mobilenet_v3_entries(224)
     table = once_for_all_table(predictor, entries)
-    write_once_for_all(out / "once_for_all" / "224_lookup_table.yaml", table)
-    taken_s = time.perf_counter() - started
     measured_s = alone_s(entries[CHECKED.key])
     return row("once-for-all", len(table), taken_s, CHECKED.key, table[CHECKED.key]["mean"], measured_s)
 
 
 def halp_row(predictor: Predictor, model: CapturedModel, out: Path) -> dict[str, Any]:
     started = time.perf_counter()
-    grid = write_halp(out / "halp", model, predictor, suggested_step(model, predictor))
+    step = suggested_step(model, predictor)
+    exporters["halp"].write(predictor, out / "halp", model, {"step": step})
     taken_s = time.perf_counter() - started
-    table = halp_table(predictor, grid)
+    table = halp_table(predictor, halp_grid(model, step))
     layers = [each.layer for each in model.layers if each.layer is not None and each.layer.kind == "conv2d"]
     keys = ["_".join(str({**layer.values, "batch_size": 1}[name]) for name in KEY) for layer in layers]
     measured_s = alone_s(layers)
@@ -70,9 +72,9 @@ def halp_row(predictor: Predictor, model: CapturedModel, out: Path) -> dict[str,
 
 def haq_row(predictor: Predictor, model: CapturedModel, out: Path) -> dict[str, Any]:
     started = time.perf_counter()
-    table = haq_table(predictor, model)
-    write_haq(out / "haq" / "residual_images_batch1_latency_table.npy", table)
+    exporters["haq"].write(predictor, out / "haq" / "residual_images_batch1_latency_table.npy", model)
     taken_s = time.perf_counter() - started
+    table = haq_table(predictor, model)
     layers = [each.layer for each in model.layers if each.layer is not None and each.layer.kind in QUANTISED]
     measured_s = alone_s(layers)
     widest = float(table[:, WIDEST - 1, WIDEST - 1].sum())

@@ -28,7 +28,7 @@ def list_entries(
     name: Annotated[str, typer.Argument(help="One entry, to see it in full.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List layer kinds, conditions, devices, samplers, probes, regressors, deployed forms, plug-ins or configs.
+    """List everything that has a name: layer kinds, devices, regressors, table formats, plug-ins and more.
 
     Name an entry to see it in full: all parameters of a layer kind, their limits, and what a sweep draws.
 
@@ -157,6 +157,20 @@ def _regressors() -> list[Row]:
     ]
 
 
+def _formats() -> list[Row]:
+    from medn.exporting.exporter import exporters
+
+    return [
+        {
+            "name": each.name,
+            "description": each.description,
+            "options": {option.name: option.default for option in each.options},
+            "model": "needed" if each.needs_model else "",
+        }
+        for each in exporters.values()
+    ]
+
+
 def _forms() -> list[Row]:
     from medn.regressors.form import forms
 
@@ -192,6 +206,7 @@ LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "probes": _probes,
     "regressors": _regressors,
     "forms": _forms,
+    "formats": _formats,
     "plugins": _plugins,
     "configs": _configs,
 }

@@ -28,6 +28,7 @@ from medn.cli.serve import serve
 from medn.cli.summary import summary
 from medn.cli.sweep import sweep
 from medn.cli.table import table
+from medn.cli.tables import tables
 from medn.cli.train import train
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import install
@@ -78,6 +79,7 @@ app.command(name="predict")(predict)
 app.command(name="compose")(compose)
 app.command(name="place", hidden=True)(place)
 app.command(name="table")(table)
+app.command(name="tables")(tables)
 app.command(name="inspect")(inspect)
 app.command(name="serve")(serve)
 app.command(name="import")(import_rows)

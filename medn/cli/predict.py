@@ -115,16 +115,20 @@ def parse_values(arguments: Sequence[str]) -> dict[str, Any]:
     """NAME=VALUE arguments."""
     from medn.estimator.table_files import read_value
 
-    values = {}
+    return {name: read_value(text) for name, text in parse_texts(arguments).items()}
+
+
+def parse_texts(arguments: Sequence[str]) -> dict[str, str]:
+    """The same, with the values as they are written."""
+    texts: dict[str, str] = {}
     for argument in arguments:
         name, separator, text = argument.partition("=")
-        value = read_value(text)
-        if not separator or not name or value is None:
+        if not separator or not name or not text.strip():
             raise UsageError(f"{argument!r}: must be written as NAME=VALUE, such as in_channels=64")
-        if name in values:
+        if name in texts:
             raise UsageError(f"{name}: given twice")
-        values[name] = value
-    return values
+        texts[name] = text
+    return texts
 
 
 def _write_prediction(prediction: Prediction, as_json: bool) -> None:

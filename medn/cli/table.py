@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, say, write_json, write_rows
-from medn.cli.predict import BundleArgument, DeviceOption, KindArgument, ValuesArgument, parse_values
-from medn.core.errors import UsageError
+from medn.cli.predict import BundleArgument, DeviceOption, KindArgument, ValuesArgument, parse_texts
 from medn.core.units import format_latency
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ def table(
 ) -> None:
     """Show how latency climbs with a parameter, and the step that is worth rounding it to.
 
+    For lookup tables of whole models, or in the formats of other programs, see `medn tables`.
     A parameter varies as FROM:TO:STEP (TO is left out, as in Python's range) or as a list A,B,C. A value is worthwhile
     if no larger one is as fast.
 
@@ -35,10 +35,11 @@ def table(
     """
     import medn
     from medn.core.table_content import STANDARD
-    from medn.estimator.table_files import write_table
+    from medn.estimator.table_files import read_values, write_table
 
-    varied = {name: found for name, text in _split(values) if (found := _several(name, text)) is not None}
-    fixed = parse_values([argument for argument in values if argument.partition("=")[0] not in varied])
+    given = {name: read_values(name, text) for name, text in parse_texts(values).items()}
+    varied = {name: several for name, several in given.items() if isinstance(several, (list, range))}
+    fixed = {name: value for name, value in given.items() if name not in varied}
     found = medn.load(bundle, device or None).table(kind, fixed, **varied)
     if as_json:
         write_json({"kind": kind, "fixed": fixed, "round_to": found.round_to, "rows": found.rows()})
@@ -48,27 +49,6 @@ def table(
         write_rows(_rows(found), as_json=False)
     if found.round_to is not None:
         say(f"round {next(iter(varied))} to multiples of {found.round_to}")
-
-
-def _split(values: list[str]) -> list[tuple[str, str]]:
-    return [(argument.partition("=")[0], argument.partition("=")[2]) for argument in values]
-
-
-def _several(name: str, text: str) -> Any:
-    """The values of FROM:TO:STEP or A,B,C; None for a single value."""
-    from medn.estimator.table_files import read_value
-
-    if "," in text:
-        return [read_value(part) for part in text.split(",")]
-    if ":" not in text:
-        return None
-    try:
-        found = range(*(int(part) for part in text.split(":")))
-    except (ValueError, TypeError):
-        raise UsageError(f"{name}={text}: must be FROM:TO or FROM:TO:STEP in whole numbers") from None
-    if not found:
-        raise UsageError(f"{name}={text}: holds no value")
-    return found
 
 
 def _rows(found: Staircase) -> list[dict[str, Any]]:

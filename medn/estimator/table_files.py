@@ -36,6 +36,25 @@ def read_value(text: str) -> Scalar | None:
     return {"true": True, "false": False}.get(stripped.lower(), stripped)
 
 
+def read_values(name: str, text: str) -> Scalar | list[Scalar | None] | range | None:
+    """What an argument says: one value, or those of FROM:TO:STEP or A,B,C.
+
+    >>> read_values("rows", "1,8"), read_values("rows", "8:65:8"), read_values("rows", "8")
+    ([1, 8], range(8, 65, 8), 8)
+    """
+    if "," in text:
+        return [read_value(part) for part in text.split(",")]
+    if ":" not in text:
+        return read_value(text)
+    try:
+        values = range(*(int(part) for part in text.split(":")))
+    except (ValueError, TypeError):
+        raise UsageError(f"{name}={text}: must be FROM:TO or FROM:TO:STEP in whole numbers") from None
+    if not values:
+        raise UsageError(f"{name}={text}: holds no value")
+    return values
+
+
 def read_table(path: Path) -> Any:
     """A table that `Predictor.predict` takes, from a file, a pipe or standard input."""
     content = table_content(path, pipes=True)
@@ -100,21 +119,21 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
     """Rows as CSV, JSON lines or Parquet, by the ending of the file's name; CSV on standard output."""
     try:
         if path == STANDARD:
-            _write_csv(rows, sys.stdout)
+            write_csv(rows, sys.stdout)
         elif path.suffix == ".parquet":
             _write_parquet(rows, path)
         elif path.suffix in (".json", ".jsonl"):
             path.write_text("".join(f"{json.dumps(plain(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
         else:
             with path.open("w", encoding="utf-8", newline="") as file:
-                _write_csv(rows, file)
+                write_csv(rows, file)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _write_csv(rows: Iterable[Row], file: TextIO) -> None:
+def write_csv(rows: Iterable[Row], file: TextIO) -> None:
     rows = list(rows)
     writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()

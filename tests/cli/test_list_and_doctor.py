@@ -29,7 +29,18 @@ def data(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_listing_nothing_in_particular_counts_what_there_is(data: Any) -> None:
     counts = {row["name"]: row["entries"] for row in data("list")}
     assert counts["kinds"] == len(layer_kinds)
-    listings = {"kinds", "conditions", "devices", "samplers", "probes", "regressors", "forms", "plugins", "configs"}
+    listings = {
+        "kinds",
+        "conditions",
+        "devices",
+        "samplers",
+        "probes",
+        "regressors",
+        "forms",
+        "formats",
+        "plugins",
+        "configs",
+    }
     assert set(counts) == listings
 
 

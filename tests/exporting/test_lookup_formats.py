@@ -14,16 +14,11 @@ import medn
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
-from medn.exporting.halp import halp_grid, write_halp
-from medn.exporting.haq import haq_table, narrowest, write_haq
+from medn.exporting.exporter import exporters
+from medn.exporting.formats.halp import halp_grid
+from medn.exporting.formats.haq import haq_table, narrowest
+from medn.exporting.formats.once_for_all import Block, mobilenet_v3_blocks, mobilenet_v3_entries
 from medn.exporting.layer_list import listed_model
-from medn.exporting.once_for_all import (
-    Block,
-    mobilenet_v3_blocks,
-    mobilenet_v3_entries,
-    once_for_all_table,
-    write_once_for_all,
-)
 from medn.layer_generators.kind import layer_kinds
 from medn.predictor.predictor import Predictor
 
@@ -53,7 +48,7 @@ def ms(predictor: Predictor, model: CapturedModel, place: int) -> float:
 @pytest.fixture(scope="module")
 def halp_folder(predictor: Predictor, model: CapturedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("halp")
-    write_halp(folder, model, predictor, step=8)
+    exporters["halp"].write(predictor, folder, model, {"step": 8})
     return folder
 
 
@@ -106,7 +101,7 @@ def test_haq_finds_each_layer_in_order_at_every_pair_of_bits(
     predictor: Predictor, model: CapturedModel, tmp_path: Path
 ) -> None:
     path = tmp_path / "tables" / "net_images_batch2_latency_table.npy"
-    write_haq(path, haq_table(predictor, model))
+    exporters["haq"].write(predictor, path, model)
     table = np.load(path)
     assert table.shape == (4, 8, 8)
     expected = [ms(predictor, model, place) for place in (0, 2, 3, len(model.layers) - 1)]
@@ -131,7 +126,7 @@ def test_haq_is_refused_a_model_without_anything_to_quantise(predictor: Predicto
 @pytest.fixture(scope="module")
 def once_for_all(predictor: Predictor, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
     path: Path = tmp_path_factory.mktemp("ofa") / "160_lookup_table.yaml"
-    write_once_for_all(path, once_for_all_table(predictor, mobilenet_v3_entries(160, multiplier=1.2)))
+    exporters["once-for-all"].write(predictor, path, options={"image_size": 160, "multiplier": 1.2})
     read: dict[str, dict[str, float]] = yaml.safe_load(path.read_text())
     return read
 

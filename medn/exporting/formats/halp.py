@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,10 @@ from numpy.typing import NDArray
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.errors import UsageError
+from medn.core.parameters import Parameter, integer
 from medn.core.values import Layer
 from medn.estimator.layer_predictor import LayerPredictor
+from medn.exporting.exporter import Exporter, Options, exporters
 
 KEY = ("batch_size", "in_channels", "out_channels", "in_h", "kernel_h", "stride_h", "groups")
 SQUARE = ("in", "kernel", "stride", "padding", "dilation")
@@ -94,15 +95,27 @@ def halp_table(predictor: LayerPredictor, grid: Grid) -> dict[str, float]:
     return dict(zip(grid.keys, (1e3 * seconds).tolist(), strict=True))
 
 
-def write_halp(
-    folder: Path, model: CapturedModel, predictor: LayerPredictor, step: int, prefix: str = "module."
-) -> Grid:
-    """Write latency.pkl, feature_sizes.json and group_sizes.json; HALP's layer names begin with `prefix`."""
-    grid = halp_grid(model, step)
-    named = {f"{prefix}{each.name}": layer for each, layer in _convolutions(model)}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "latency.pkl").write_bytes(pickle.dumps(halp_table(predictor, grid)))
-    sizes = {name: layer.values["in_h"] for name, layer in named.items()}
-    (folder / "feature_sizes.json").write_text(json.dumps(sizes, indent=2) + "\n")
-    (folder / "group_sizes.json").write_text(json.dumps(dict.fromkeys(named, step), indent=2) + "\n")
-    return grid
+@exporters.register
+class Halp(Exporter):
+    name = "halp"
+    description = "every smaller convolution of a model, for HALP: a folder of three files"
+    to = "halp"
+    needs_model = True
+    options = (
+        integer("step", "the multiple of channels to keep or drop together", 1, 65_536, default=8),
+        Parameter("prefix", "what HALP's layer names begin with", str, default="module."),
+    )
+
+    def files(self, predictor: LayerPredictor, model: CapturedModel | None, options: Options) -> dict[str, bytes]:
+        assert model is not None
+        named = {f"{options.prefix}{each.name}": layer for each, layer in _convolutions(model)}
+        sizes = {name: layer.values["in_h"] for name, layer in named.items()}
+        return {
+            "latency.pkl": pickle.dumps(halp_table(predictor, halp_grid(model, options.step))),
+            "feature_sizes.json": _json(sizes),
+            "group_sizes.json": _json(dict.fromkeys(named, options.step)),
+        }
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()

@@ -6,8 +6,8 @@ entry of b bits stands at b - 1. It adds entries up and compares sums, so the un
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy as np
 from medn.capture.captured_model import CapturedModel
 from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.errors import UsageError
+from medn.core.parameters import Parameter, integer
 from medn.core.table import Array
 from medn.core.values import Layer
 from medn.estimator.layer_predictor import LayerPredictor
+from medn.exporting.exporter import Exporter, Options, exporters
 
 QUANTISED = ("conv2d", "linear")
 BITS = ("weight_bits", "activation_bits")
@@ -69,7 +71,22 @@ def narrowest(dtypes: Sequence[str], bits: int, element_bytes: Mapping[str, floa
     return min(fitting, key=lambda name: element_bytes[name])
 
 
-def write_haq(path: Path, table: Array) -> None:
+@exporters.register
+class Haq(Exporter):
     """HAQ looks for MODEL_DATASET_batchN_latency_table.npy among its tables."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, table, allow_pickle=False)
+
+    name = "haq"
+    description = "every layer of a model by the bits of its weights and inputs, for HAQ: .npy"
+    to = "model_dataset_batch1_latency_table.npy"
+    needs_model = True
+    options = (
+        Parameter("dtypes", "the data types of the device, with commas between them", str, default="fp32"),
+        integer("widest", "the most bits", 1, 64, default=WIDEST),
+    )
+
+    def files(self, predictor: LayerPredictor, model: CapturedModel | None, options: Options) -> dict[str, bytes]:
+        assert model is not None
+        table = haq_table(predictor, model, [name.strip() for name in options.dtypes.split(",")], options.widest)
+        content = io.BytesIO()
+        np.save(content, table, allow_pickle=False)
+        return {"": content.getvalue()}

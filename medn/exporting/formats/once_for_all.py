@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import yaml
 
+from medn.capture.captured_model import CapturedModel
 from medn.core.errors import UsageError
+from medn.core.parameters import Parameter, integer
 from medn.core.values import Layer
 from medn.estimator.layer_predictor import LayerPredictor
+from medn.exporting.exporter import Exporter, Options, exporters
 from medn.exporting.layer_list import listed_model
 from medn.layer_generators.kind import layer_kinds
 from medn.model.prepared_model import predict_model
@@ -196,6 +198,20 @@ def once_for_all_table(
     return {key: {"mean": 1e3 * total} for key, total in zip(entries, sums.tolist(), strict=True)}
 
 
-def write_once_for_all(path: Path, table: Mapping[str, Mapping[str, float]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(dict(table), sort_keys=False), encoding="utf-8")
+@exporters.register
+class OnceForAll(Exporter):
+    name = "once-for-all"
+    description = "every block of a MobileNetV3 space at one image size, for once-for-all: YAML"
+    to = "lookup_table.yaml"
+    options = (
+        integer("image_size", "height and width of the images", 32, 8192, default=224),
+        Parameter("multiplier", "of all widths", float, low=0.1, high=10.0, default=1.0),
+        integer("batch_size", "images at a time", 1, 65_536, default=1),
+    )
+
+    def files(self, predictor: LayerPredictor, model: CapturedModel | None, options: Options) -> dict[str, bytes]:
+        if model is not None:
+            raise UsageError("once-for-all has a space of models of its own: give no model")
+        entries = mobilenet_v3_entries(options.image_size, options.multiplier)
+        table = once_for_all_table(predictor, entries, options.batch_size)
+        return {"": yaml.safe_dump(table, sort_keys=False).encode()}
