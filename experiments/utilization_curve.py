@@ -17,6 +17,7 @@ from experiments.tables import markdown_table, write_tables
 from medn.core.statistic import Target, tail_latency_s
 from medn.core.values import Condition, Measurement, Point
 from medn.devices.backend import backends
+from medn.devices.transport import Device
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure
 from medn.measuring.visits import Visitor
@@ -40,7 +41,7 @@ def measure_curve(visits: int, visit_time_s: float) -> list[dict[str, Any]]:
     }
     seen: dict[tuple[str, float], list[Any]] = {key: [] for key in points}
     options = Measure(visits=visits, visit_time=visit_time_s, precision=1e-6)
-    with Visitor({"torch": backends["torch"]}, options, probes=[], environment_id="here") as visitor:
+    with Visitor({"torch": Device(backends["torch"])}, options) as visitor:
         for pass_number in range(visits):
             for key, point in points.items():
                 seen[key].append(visitor.visit(point, pass_number))

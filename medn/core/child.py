@@ -58,15 +58,21 @@ class ChildProcess:
         if self._process is not None:
             return
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in stop)
-        self._process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            # What this process can import, such as a user's own modules, the child can too.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), **self.environment},
-            start_new_session=True,  # an interrupt at the keyboard ends the work in the parent, not the child midway
-        )
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                # What this process can import, such as a user's own modules, the child can too.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), **self.environment},
+                # An interrupt at the keyboard ends the work in the parent, not the child midway.
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            reason = f"{self.command[0]} cannot be run: {error.strerror or error}"
+            raise ChildFailed("crashed", reason) from None
         # The end of the process itself: what it has started may hold its pipes open.
         self._ended = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         self._unread = b""

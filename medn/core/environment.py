@@ -91,6 +91,21 @@ def differences(here: Manifest, run: Manifest) -> list[str]:
     ]
 
 
+def disagreements(here: Manifest, run: Manifest) -> list[str]:
+    """The differences in what both tell: a run may hold libraries of several devices, or of others than this one.
+
+    >>> here, run = environment_manifest({"torch": "2.12.0"}), environment_manifest({"openvino": "2026.4"})
+    >>> disagreements(here, run)
+    []
+    """
+    return differences(_with_libraries_of(run, here), _with_libraries_of(here, run))
+
+
+def _with_libraries_of(other: Manifest, manifest: Manifest) -> Manifest:
+    kept = {name: version for name, version in manifest["libraries"].items() if name in other["libraries"]}
+    return {**manifest, "libraries": kept}
+
+
 def describe_environment(manifest: Mapping[str, Any]) -> str:
     """A machine in one line; for imported rows, the table they came from."""
     if "source" in manifest:

@@ -252,6 +252,14 @@ class Store:
         query = "SELECT id, manifest FROM environments WHERE id IN (SELECT DISTINCT environment_id FROM visits)"
         return {row[0]: json.loads(row[1]) for row in self._rows(query)}
 
+    def devices_by_environment(self) -> dict[str, set[str]]:
+        """The devices that were visited in each environment."""
+        query = "SELECT DISTINCT environment_id, device FROM visits JOIN points ON key = point_key"
+        devices: dict[str, set[str]] = {}
+        for environment, device in self._rows(query):
+            devices.setdefault(environment, set()).add(device)
+        return devices
+
     def points_in(self, environment_ids: Iterable[str]) -> set[str]:
         """The keys of the points that were visited in any of these environments."""
         query = "SELECT DISTINCT point_key FROM visits WHERE environment_id = ?"

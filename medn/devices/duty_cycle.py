@@ -18,6 +18,9 @@ PERIOD_S = 0.005
 LONGEST_DEBT_S = 0.02
 """What could not be used because others held the core is forgotten beyond this: a load must not catch up later."""
 
+SETTLING_S = 0.15
+"""How long a load takes until it holds another share."""
+
 _SLOT = struct.Struct("=d")
 
 

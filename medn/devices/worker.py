@@ -1,38 +1,33 @@
-"""The child process that runs layers of one backend: `python -m medn.devices.worker BACKEND THREADS`.
+"""The program that runs layers of one backend: `python -m medn.devices.worker BACKEND THREADS ONNX_CACHE`.
 
-Requests and answers are JSON. A layer that crashes, hangs or runs out of memory takes this process with it, never the
-sweep.
+A layer that crashes, hangs or runs out of memory takes this process with it, never the sweep.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from medn.core.child import serve
 from medn.core.environment import last_level_cache_bytes
-from medn.core.text import first_line
 from medn.core.values import Condition, Layer, freeze
-from medn.devices.backend import Backend, Runner, Unsupported, backends
+from medn.devices.backend import Backend, Runner, backends
 from medn.devices.cache import cache_flusher
 from medn.devices.counters import Counter, counters, growth, readings
-from medn.devices.device_load import DeviceLoad
+from medn.devices.held_utilization import HeldUtilization
 from medn.devices.measuring import VisitOptions, process_resources, take_samples
 from medn.devices.memory import PeakMemory, limit_memory
+from medn.devices.requests import Json, answer_requests
 from medn.devices.workload import Workload, make_workload, output_error
 
 TRIAL_LAYER = Layer("linear", freeze({"in_features": 8, "out_features": 8, "rows": 1, "bias": True}))
 REFERENCE_SIZE = 96
 REFERENCE_CALLS = 5
-
-Answer = dict[str, Any]
 
 
 class Worker:
@@ -49,34 +44,32 @@ class Worker:
         self._counters: dict[str, Counter] = {}
         self._silent: dict[str, str] = {}
         """Why quantities that are counted cannot be, by name."""
-        self._device_load: DeviceLoad | None = None
+        self._utilization: HeldUtilization | None = None
+        """Held by a load of the device's own, where the processes of its machine do not keep it busy."""
 
-    def start(self) -> Answer:
+    def start(self, request: Json) -> Json:
         """Load the backend's libraries with a trial layer, so that no point pays for that or is weighed with it."""
         self.backend.configure(self.threads)
         self._build(TRIAL_LAYER, Condition(threads=self.threads))
         limit_memory()
         self._counters, self._silent = counters(*self.backend.energy_meter())
-        self._device_load = self.backend.device_load()
-        return {"own_load": self._device_load is not None}
+        load = self.backend.device_load()
+        self._utilization = None if load is None else HeldUtilization(load)
+        return {"own_load": load is not None, "process": os.getpid()}
 
-    def hold(self, request: Answer) -> Answer:
-        """Hold a utilisation on the device itself; tells the share the load gets while the layer rests."""
-        if self._device_load is None:
+    def hold(self, request: Json) -> Json:
+        """Hold a utilisation on the device itself."""
+        if self._utilization is None:
             raise RuntimeError(f"{self.backend.name} has no load of its own")
-        self._device_load.hold(request["utilization"])
-        time.sleep(request["settle_s"])
-        began, used = time.monotonic(), self._device_load.used_s
-        time.sleep(request["window_s"])
-        return {"utilization": (self._device_load.used_s - used) / (time.monotonic() - began)}
+        return {"utilization_measured": self._utilization.hold(request["utilization"])}
 
-    def prepare(self, request: Answer) -> Answer:
+    def prepare(self, request: Json) -> Json:
         """Build the layer and run it once; on its first visit also weigh it and compare its outputs with torch's."""
         self._runner = None
         layer = Layer(request["kind"], freeze(request["layer"]))
         condition = Condition(**request["condition"])
         self._cache_state = condition.cache
-        answer: Answer = {"quantities": {"memory_bytes": "weighed at the first visit only"}, "output_error": None}
+        answer: Json = {"quantities": {"memory_bytes": "weighed at the first visit only"}, "output_error": None}
         if not request["first"]:
             self._runner, _ = self._build(layer, condition)
             return answer
@@ -102,7 +95,7 @@ class Worker:
         return runner
 
     @contextmanager
-    def _weighed(self, answer: Answer) -> Iterator[None]:
+    def _weighed(self, answer: Json) -> Iterator[None]:
         self.backend.reset_peak_memory()
         with PeakMemory() as peak:
             yield
@@ -110,7 +103,7 @@ class Worker:
         weighed = peak.bytes if own is None else own
         answer["quantities"] = {"memory_bytes": peak.reason if weighed is None else weighed}
 
-    def measure(self, request: Answer) -> Answer:
+    def measure(self, request: Json) -> Json:
         """Time the prepared layer for one visit."""
         if self._runner is None:
             raise RuntimeError("nothing is prepared")
@@ -148,30 +141,9 @@ class Worker:
         return fastest
 
 
-def answer_request(worker: Worker, request: Answer) -> Answer:
-    """Do what is asked; what goes wrong becomes a status and a reason."""
-    actions: dict[str, Callable[[], Answer]] = {
-        "start": worker.start,
-        "prepare": lambda: worker.prepare(request),
-        "hold": lambda: worker.hold(request),
-        "measure": lambda: worker.measure(request),
-    }
-    try:
-        return {"status": "ok", **actions[request["do"]]()}
-    except Unsupported as error:
-        return {"status": "unsupported", "reason": str(error)}
-    except MemoryError:
-        return {"status": "out_of_memory", "reason": "the layer does not fit into the memory that is free"}
-    except Exception as error:
-        # Whatever a backend raises about a layer is a fact about that layer, and the sweep goes on.
-        said = first_line(error)
-        out_of_memory = "alloc" in said.lower() and "memory" in said.lower()
-        return {"status": "out_of_memory" if out_of_memory else "failed", "reason": said}
-
-
 def main(backend_name: str, threads: int, onnx_cache: str) -> None:
     worker = Worker(backends[backend_name], threads, Path(onnx_cache) if onnx_cache else None)
-    serve(lambda request, answer: answer(json.dumps(answer_request(worker, json.loads(request))).encode()))
+    answer_requests({"start": worker.start, "prepare": worker.prepare, "hold": worker.hold, "measure": worker.measure})
 
 
 if __name__ == "__main__":

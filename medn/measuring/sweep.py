@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from medn.core.data_sheet import NO_SHEET, Sheets
-from medn.core.environment import differences, environment_id, environment_manifest
-from medn.core.errors import DeviceUnavailable, StoreError
+from medn.core.child import ChildFailed
+from medn.core.data_sheet import NO_SHEET, Sheet, Sheets
+from medn.core.environment import Manifest
+from medn.core.errors import DeviceUnavailable
 from medn.core.store import Store
 from medn.core.values import Point, Visit
-from medn.devices.backend import Backend, backends
-from medn.devices.cpu_sheet import cpu_sheet
-from medn.devices.probe import FileProbe, ReadsNumber, probes
+from medn.devices.backend import backends
+from medn.devices.machine_client import Machines
+from medn.devices.transport import THIS_MACHINE, Device, Transport
 from medn.layer_generators.plan import pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
-from medn.measuring.visits import Visitor
+from medn.measuring.environments import enter_environments
+from medn.measuring.visits import Visitor, device_answers
 from medn.runs.folder import RunFolder
 from medn.runs.measured import read_measured, record_target
 from medn.runs.stated_dtypes import keep_dtypes
@@ -50,21 +52,30 @@ class SweepOutcome:
     """Probes that gave no number, and why."""
 
 
-def find_devices(config: SweepConfig) -> dict[str, Backend]:
-    """The backend of every device of the config, or one error that names all that are missing."""
-    found = {device.name: backends[device.backend] for device in config.devices}
-    missing = [reason for backend in found.values() if (reason := backend.missing())]
-    if missing:
-        raise DeviceUnavailable("; ".join(dict.fromkeys(missing)))
-    return found
+def find_devices(config: SweepConfig, transports: Mapping[str, Transport] | None = None) -> dict[str, Device]:
+    """The devices of the config by name; those without a transport are on this machine."""
+    return {
+        choice.name: Device(backends[choice.backend], (transports or {}).get(choice.name, THIS_MACHINE))
+        for choice in config.devices
+    }
 
 
-def find_probes(config: SweepConfig) -> list[ReadsNumber]:
-    """The probes of the config, shipped ones by name and files as declared."""
-    return [
-        FileProbe(chosen.name, Path(chosen.file), chosen.scale) if chosen.file else probes[chosen.name]
-        for chosen in config.probes
-    ]
+def device_environments(devices: Mapping[str, Device], machines: Machines) -> dict[str, Manifest]:
+    """The environment of every device as its machine tells it, or one error that names all that is missing."""
+    manifests: dict[str, Manifest] = {}
+    reasons: list[str] = []
+    for name, device in devices.items():
+        machine = machines[device.transport]
+        try:
+            if missing := machine.missing(device.backend.name):
+                reasons.append(missing)
+            else:
+                manifests[name] = machine.environment(device.backend.name)
+        except ChildFailed as failure:
+            reasons.append(f"device {name} does not start: {failure.reason}")
+    if reasons:
+        raise DeviceUnavailable("; ".join(dict.fromkeys(reasons)))
+    return manifests
 
 
 def run_sweep(
@@ -75,20 +86,32 @@ def run_sweep(
     mix_environments: bool = False,
     on_visit: OnVisit | None = None,
     clock: Callable[[], float] = time.monotonic,
+    transports: Mapping[str, Transport] | None = None,
 ) -> SweepOutcome:
-    """Make or resume the run in `folder`. `seconds` bounds this call alone."""
+    """Make or resume the run in `folder`. `seconds` bounds this call alone; `transports` lead to devices elsewhere."""
     began = clock()
-    devices = find_devices(config)
+    devices = find_devices(config, transports)
     points = plan_points(config).points
     visits, timed_s = 0, 0.0
-    with folder.locked(), folder.store() as store:
-        environment = _enter_environment(store, devices, mix_environments)
+    with Machines() as machines, ExitStack() as stack:
+        manifests = device_environments(devices, machines)
+        stack.enter_context(folder.locked())
+        store = stack.enter_context(folder.store())
+        environments = enter_environments(store, manifests, mix_environments)
         keep_dtypes(store, config.dtypes)
         kept = {"inputs": config.inputs, "drop": config.drop, "unstable_above": config.measure.unstable_above}
         named = {device.name: device.backend for device in config.devices}
-        store.note(SHEETS_NOTE, _sheets(config, devices, store.read_note(SHEETS_NOTE) or {}))
+        store.note(SHEETS_NOTE, _sheets(config, devices, store.read_note(SHEETS_NOTE) or {}, machines))
         store.note("config", {"name": config.name, "seed": config.seed, "backends": named, **kept})
-        with Visitor(devices, config.measure, find_probes(config), environment, folder.onnx_cache) as visitor:
+        visitor = Visitor(
+            devices,
+            config.measure,
+            probes=config.probes,
+            environments=environments,
+            machines=machines,
+            onnx_cache=folder.onnx_cache,
+        )
+        with visitor:
             due = _visits_due(config, points, store)
             finished = True
             for pass_number, planned, point in due:
@@ -108,29 +131,18 @@ def run_sweep(
     return SweepOutcome(visits, clock() - began, timed_s, finished, visitor.probe_reasons)
 
 
-def _sheets(config: SweepConfig, devices: Mapping[str, Backend], kept: Sheets) -> Sheets:
+def _sheets(config: SweepConfig, devices: Mapping[str, Device], kept: Sheets, machines: Machines) -> Sheets:
     """The data sheet of every device: as the config says, as it was measured before, or measured now for a CPU."""
     sheets = {device.name: device.sheet.numbers or kept.get(device.name, NO_SHEET) for device in config.devices}
-    silent = [name for name, sheet in sheets.items() if not sheet and devices[name].torch_device == "cpu"]
-    measured = cpu_sheet() if silent else NO_SHEET
-    return {**kept, **sheets, **dict.fromkeys(silent, measured)}
-
-
-def _enter_environment(store: Store, devices: Mapping[str, Backend], mix_environments: bool) -> str:
-    """This machine's environment, refused where the run was measured in another one."""
-    versions = {name: version for backend in devices.values() for name, version in backend.versions().items()}
-    manifest = environment_manifest(versions)
-    environment = environment_id(manifest)
-    others = {key: other for key, other in store.environments().items() if key != environment}
-    if others and not mix_environments:
-        other = next(iter(others.values()))
-        words = f"imported from {other['source']}" if "source" in other else "; ".join(differences(manifest, other))
-        raise StoreError(
-            f"{store.path.parent} was measured in another environment ({words}). Choose another folder with --run, "
-            "or pass --mix-environments to keep both, each row marked with its own"
-        )
-    store.add_environment(environment, manifest)
-    return environment
+    measured: dict[Transport, Sheet] = {}
+    for name, device in devices.items():
+        if sheets[name] or device.backend.torch_device != "cpu":
+            continue
+        if device.transport not in measured:
+            with device_answers(name):
+                measured[device.transport] = machines[device.transport].cpu_sheet()
+        sheets[name] = measured[device.transport]
+    return {**kept, **sheets}
 
 
 def _visits_due(config: SweepConfig, points: list[Point], store: Store) -> Iterator[tuple[int, int, Point]]:

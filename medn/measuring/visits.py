@@ -1,11 +1,11 @@
-"""One visit to one point: child process, background load and readings brought together."""
+"""One visit to one point: its worker asked to build, hold a utilisation and measure, and the probes read beside."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,11 @@ import numpy as np
 from medn.core.child import ChildFailed
 from medn.core.errors import DeviceUnavailable
 from medn.core.values import Point, Samples, Visit, wrong_output
-from medn.devices.backend import Backend
-from medn.devices.load import BackgroundLoad
+from medn.devices.machine_client import MachineClient, Machines, ProbeChoice
 from medn.devices.measuring import IDLE_QUANTILE, LOADED_QUANTILE
-from medn.devices.probe import ReadsNumber, reading
-from medn.devices.worker_client import Child
+from medn.devices.transport import Device
+from medn.devices.worker_client import WorkerClient
 from medn.layer_generators.sweep import Measure
-
-UTILIZATION_WINDOW_S = 0.1
-UTILIZATION_EVERY_S = 1.0
-"""Under load the layers pause this often, for one window, so that the utilisation without them can be read."""
-
 
 ANSWERED = (
     "status",
@@ -33,18 +27,20 @@ ANSWERED = (
     "reference_s",
     "output_error",
 )
-"""What a visit takes over from the child's answers as it is."""
+"""What a visit takes over from the worker's answers as it is."""
 
 
 class Visitor:
-    """Makes visits, keeping one child per device and number of threads, and the load between visits."""
+    """Makes visits, keeping one worker per device and number of threads."""
 
     def __init__(
         self,
-        devices: Mapping[str, Backend],
+        devices: Mapping[str, Device],
         options: Measure,
-        probes: Sequence[ReadsNumber],
-        environment_id: str,
+        *,
+        probes: Sequence[ProbeChoice] = (),
+        environments: Mapping[str, str] | None = None,
+        machines: Machines | None = None,
         onnx_cache: Path | None = None,
     ) -> None:
         self.devices = devices
@@ -52,69 +48,71 @@ class Visitor:
         self.probes = probes
         self.probe_reasons: dict[str, str] = {}
         """Why a probe gave no number, as it said last."""
-        self.environment_id = environment_id
+        self.environments = environments or {}
+        """The id of each device's environment; visits that are not kept need none."""
+        self.machines = machines or Machines()
         self.onnx_cache = onnx_cache
-        self._children: dict[tuple[str, int], Child] = {}
-        self._load = BackgroundLoad()
-        self._held = 0.0
-        self._read_at = -UTILIZATION_EVERY_S
+        self._workers: dict[tuple[str, int], WorkerClient] = {}
 
     def __enter__(self) -> Visitor:
-        self._load.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for child in self._children.values():
-            child.stop()
-        self._load.__exit__(kind, error, traceback)
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+        self.machines.stop()
 
     def visit(self, point: Point, pass_number: int) -> Visit:
         """Measure a point once. What goes wrong with the layer is a status in the result, not an exception."""
         began = time.perf_counter()
         started_at = time.time()
-        readings = {probe.name: reading(probe) for probe in self.probes}
+        machine = self.machines[self.devices[point.device].transport]
+        with device_answers(point.device):
+            readings = {probe.name: machine.read(probe) for probe in self.probes}
+            worker = self._worker_for(point)
         self.probe_reasons.update({name: reason for name, (_, reason) in readings.items() if reason})
-        child = self._child_for(point)
-        seen: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         quantities: dict[str, float | str] = {}
         try:
-            seen |= child.ask(self._prepare_request(point, pass_number), self.options.timeout_s)
-            quantities |= seen["quantities"]
-            seen["utilization_measured"] = self._hold(child, point.condition.utilization)
-            before = self._load.reading()
-            seen |= child.ask(self._measure_request(point), self.options.timeout_s)
-            quantities |= seen["quantities"]
-            if not child.has_own_load:
-                seen["utilization_during"] = self._load.utilization_between(before, self._load.reading())
+            answers |= worker.ask(self._prepare_request(point, pass_number), self.options.timeout_s)
+            quantities |= answers["quantities"]
+            answers |= self._hold(worker, machine, point)
+            answers |= worker.ask(self._measure_request(point), self.options.timeout_s)
+            quantities |= answers["quantities"]
+            if not worker.has_own_load:
+                answers |= machine.during()
         except ChildFailed as failure:
-            seen, quantities = {"status": failure.status, "reason": failure.reason}, {}
-        if wrong := wrong_output(point.condition.dtype, seen.get("output_error")):
-            seen |= {"status": "wrong", "reason": wrong}
+            answers, quantities = {"status": failure.status, "reason": failure.reason}, {}
+        if wrong := wrong_output(point.condition.dtype, answers.get("output_error")):
+            answers |= {"status": "wrong", "reason": wrong}
         return Visit(
             point_key=point.key,
             pass_number=pass_number,
-            environment_id=self.environment_id,
+            environment_id=self.environments.get(point.device, ""),
             started_at=started_at,
-            samples=_samples_from(seen),
+            samples=_samples_from(answers),
             probes={name: number for name, (number, _) in readings.items()},
             quantities=quantities,
             elapsed_s=time.perf_counter() - began,
-            **{name: seen[name] for name in ANSWERED if name in seen},
+            **{name: answers[name] for name in ANSWERED if name in answers},
         )
 
-    def _child_for(self, point: Point) -> Child:
+    def _worker_for(self, point: Point) -> WorkerClient:
         place = (point.device, point.condition.threads)
-        if place not in self._children:
-            self._children[place] = Child(self.devices[point.device], point.condition.threads, self.onnx_cache)
-        child = self._children[place]
-        try:
-            child.start()
-        except ChildFailed as failure:
-            raise DeviceUnavailable(f"device {point.device} does not start: {failure.reason}") from None
-        self._load.watch(child.process_id)
-        return child
+        if place not in self._workers:
+            self._workers[place] = WorkerClient(self.devices[point.device], point.condition.threads, self.onnx_cache)
+        self._workers[place].start()
+        return self._workers[place]
+
+    def _hold(self, worker: WorkerClient, machine: MachineClient, point: Point) -> dict[str, Any]:
+        """Hold the asked utilisation by the load of this device alone, and tell the one that is held."""
+        for other in self._workers.values():
+            if other is not worker and other.transport is worker.transport:
+                other.release()
+        with device_answers(point.device):
+            asked = point.condition.utilization
+            held = machine.hold(0.0 if worker.has_own_load else asked, worker.layer_process)
+        return worker.hold(asked) if worker.has_own_load else held
 
     def _prepare_request(self, point: Point, pass_number: int) -> dict[str, Any]:
         return {
@@ -133,30 +131,20 @@ class Visitor:
             "quantile": LOADED_QUANTILE if point.condition.utilization > 0 else IDLE_QUANTILE,
         }
 
-    def _hold(self, child: Child, asked: float) -> float:
-        """Hold the asked utilisation and tell the one that is held, read at most a second ago."""
-        for other in self._children.values():
-            if other is not child and other.held > 0:
-                other.hold(0.0, window_s=0.0)
-        host_share = 0.0 if child.has_own_load else asked
-        changed = asked != child.held if child.has_own_load else host_share != self._load.asked
-        self._load.hold(host_share)
-        if asked == 0:
-            if child.held > 0:
-                child.hold(0.0, window_s=0.0)
-            self._load.correct()
-            return 0.0 if child.has_own_load else self._load.others
-        if changed or time.monotonic() - self._read_at > UTILIZATION_EVERY_S:
-            window = UTILIZATION_WINDOW_S
-            self._held = child.hold(asked, window) if child.has_own_load else self._load.utilization_now(window)
-            self._read_at = time.monotonic()
-        return self._held
+
+@contextmanager
+def device_answers(device: str) -> Iterator[None]:
+    """Whatever keeps a device from answering is said in one sentence; nothing can be measured on it."""
+    try:
+        yield
+    except ChildFailed as failure:
+        raise DeviceUnavailable(f"device {device} does not start: {failure.reason}") from None
 
 
-def _samples_from(seen: Mapping[str, Any]) -> Samples:
+def _samples_from(answers: Mapping[str, Any]) -> Samples:
     return Samples(
-        np.array(seen.get("wall_s", ()), dtype=np.float64),
-        np.array(seen.get("cpu_s", ()), dtype=np.float64),
-        np.array(seen.get("preempted", ()), dtype=np.bool_),
-        seen.get("calls_per_sample", 1),
+        np.array(answers.get("wall_s", ()), dtype=np.float64),
+        np.array(answers.get("cpu_s", ()), dtype=np.float64),
+        np.array(answers.get("preempted", ()), dtype=np.bool_),
+        answers.get("calls_per_sample", 1),
     )

@@ -60,7 +60,7 @@ def check_fresh_layer(folder: RunFolder, config: SweepConfig, predictor: Predict
     known = {measurement.point.key for measurement in measurements}
     point = next(point for point in _convolutions(predictor.device) if point.key not in known)
     prediction = predictor.layer(point.layer.kind, **point.layer.values, batch_size=point.condition.batch_size)
-    with Visitor(find_devices(config), config.measure, [], "fresh") as visitor:
+    with Visitor(find_devices(config), config.measure) as visitor:
         visits = tuple(visitor.visit(point, number) for number in range(FRESH_VISITS))
     measurement = Measurement(point, visits)
     if not measurement.good_visits:

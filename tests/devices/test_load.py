@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from medn.devices.cpu_load import CpuLoad
 from medn.devices.duty_cycle import run_duty_cycle
-from medn.devices.load import BackgroundLoad
 
 
 class FakeCore:
@@ -65,7 +65,7 @@ def test_what_others_held_is_not_caught_up_later() -> None:
 @pytest.mark.serial
 @pytest.mark.parametrize("asked", [0.3, 0.7])
 def test_the_asked_utilization_is_held_on_this_machine(asked: float) -> None:
-    with BackgroundLoad() as load:
+    with CpuLoad() as load:
         load.hold(asked)
         readings = []
         for _ in range(6):
@@ -78,7 +78,7 @@ def test_the_asked_utilization_is_held_on_this_machine(asked: float) -> None:
 
 
 def test_the_load_ends_with_its_block() -> None:
-    with BackgroundLoad() as load:
+    with CpuLoad() as load:
         load.hold(0.5)
         processes = list(load._processes)
         assert len(processes) == load.cores
@@ -88,8 +88,8 @@ def test_the_load_ends_with_its_block() -> None:
 HOLDING = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits none
-from medn.devices.load import BackgroundLoad
-with BackgroundLoad(cores=1) as load:
+from medn.devices.cpu_load import CpuLoad
+with CpuLoad(cores=1) as load:
     load.hold(0.2)
     print(load._processes[0].pid, flush=True)
     try:

@@ -12,7 +12,7 @@ import pytest
 from medn.devices.cache import cache_flusher
 from medn.devices.energy import cpu_energy_meter, gpu_energy_meter
 from medn.devices.memory import PeakMemory
-from medn.devices.probe import FileProbe, probes
+from medn.devices.probe import FileProbe, probes, reading
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -103,3 +103,30 @@ def test_a_file_probe_scales_what_it_reads(tmp_path: Path) -> None:
 
 def test_a_file_probe_without_its_file_reads_nothing(tmp_path: Path) -> None:
     assert FileProbe("temperature", tmp_path / "none").read() is None
+
+
+class Shaky:
+    name = "shaky"
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def read(self) -> float | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "number", "reason"),
+    [
+        (OSError("no such sensor"), None, "OSError: no such sensor"),
+        (float("nan"), None, "it read nan, which is no finite number"),
+        (float("inf"), None, "it read inf, which is no finite number"),
+        ("warm", None, "ValueError: could not convert string to float: 'warm'"),
+        (np.float32(1.5), 1.5, ""),
+        (None, None, ""),
+    ],
+)
+def test_a_probe_without_a_number_says_why(answer: object, number: float | None, reason: str) -> None:
+    assert reading(Shaky(answer)) == (number, reason)

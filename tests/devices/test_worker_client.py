@@ -15,16 +15,17 @@ import pytest
 from medn.core.child import ChildFailed
 from medn.core.values import Condition
 from medn.devices.backend import backends
-from medn.devices.worker_client import Child
+from medn.devices.transport import Device
+from medn.devices.worker_client import WorkerClient
 from tests.conftest import load_plugins
 
 
 @pytest.fixture(scope="module")
-def child() -> Iterator[Child]:
+def child() -> Iterator[WorkerClient]:
     """Shared, as every start imports torch; whatever was done to it before, it starts again when it is asked."""
     with pytest.MonkeyPatch.context() as patch:
         load_plugins(patch, "faulty_layers")
-        with Child(backends["torch"], threads=1) as child:
+        with WorkerClient(Device(backends["torch"]), threads=1) as child:
             yield child
 
 
@@ -41,14 +42,14 @@ def prepare(how: str = "nothing", **condition: Any) -> dict[str, Any]:
 MEASURE = {"do": "measure", "seconds": 0.02, "precision": 0.02, "quantile": 0.1}
 
 
-def failure(child: Child, how: str, timeout_s: float = 60.0) -> ChildFailed:
+def failure(child: WorkerClient, how: str, timeout_s: float = 60.0) -> ChildFailed:
     child.start()
     with pytest.raises(ChildFailed) as caught:
         child.ask(prepare(how), timeout_s)
     return caught.value
 
 
-def test_a_good_layer_is_timed(child: Child) -> None:
+def test_a_good_layer_is_timed(child: WorkerClient) -> None:
     child.ask(prepare(), 60)
     answer = child.ask(MEASURE, 60)
     assert min(answer["wall_s"]) > 0
@@ -56,7 +57,7 @@ def test_a_good_layer_is_timed(child: Child) -> None:
     assert answer["quantities"]["energy_j"]
 
 
-def test_every_way_to_fail_has_its_status_and_the_child_works_again_afterwards(child: Child) -> None:
+def test_every_way_to_fail_has_its_status_and_the_child_works_again_afterwards(child: WorkerClient) -> None:
     assert failure(child, "fail").status == "failed"
     assert failure(child, "memory").status == "out_of_memory"
     assert failure(child, "crash").status == "crashed"
@@ -67,16 +68,16 @@ def test_every_way_to_fail_has_its_status_and_the_child_works_again_afterwards(c
     assert child.ask(MEASURE, 60)["wall_s"]
 
 
-def test_the_reason_of_a_failure_is_one_line(child: Child) -> None:
+def test_the_reason_of_a_failure_is_one_line(child: WorkerClient) -> None:
     assert failure(child, "fail").reason == "this layer always fails"
 
 
-def test_what_a_library_prints_does_not_pass_for_an_answer(child: Child) -> None:
+def test_what_a_library_prints_does_not_pass_for_an_answer(child: WorkerClient) -> None:
     child.ask(prepare("chatter"), 60)
     assert child.ask(MEASURE, 60)["wall_s"]
 
 
-def test_a_child_killed_between_requests_is_started_again(child: Child) -> None:
+def test_a_child_killed_between_requests_is_started_again(child: WorkerClient) -> None:
     child.start()
     first = child.process_id
     assert first is not None
@@ -88,7 +89,7 @@ def test_a_child_killed_between_requests_is_started_again(child: Child) -> None:
     assert child.process_id != first
 
 
-def test_a_child_killed_in_the_middle_of_a_request_is_noticed_at_once(child: Child) -> None:
+def test_a_child_killed_in_the_middle_of_a_request_is_noticed_at_once(child: WorkerClient) -> None:
     child.start()
     process_id = child.process_id
     assert process_id is not None
@@ -100,13 +101,13 @@ def test_a_child_killed_in_the_middle_of_a_request_is_noticed_at_once(child: Chi
 
 
 def test_the_thread_setting_reaches_the_child() -> None:
-    with Child(backends["torch"], threads=2) as child:
+    with WorkerClient(Device(backends["torch"]), threads=2) as child:
         child.start()
         environment = Path(f"/proc/{child.process_id}/environ").read_bytes().split(b"\0")
     assert b"OMP_NUM_THREADS=2" in environment
 
 
-def test_the_first_visit_is_weighed(child: Child) -> None:
+def test_the_first_visit_is_weighed(child: WorkerClient) -> None:
     child.stop()
     request = prepare()
     request["layer"]["size"] = 1_000_000

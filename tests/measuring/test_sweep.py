@@ -8,22 +8,22 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
 from medn.core.errors import DeviceUnavailable, MednError, NothingMeasured, StoreError
 from medn.core.statistic import Target
 from medn.core.values import Point, Visit
-from medn.devices.cpu_sheet import cpu_sheet
+from medn.devices.machine_client import MachineClient
 from medn.layer_generators.sweep import SweepConfig, parse_sweep
 from medn.measuring.sweep import SweepOutcome, run_sweep
 from medn.runs.folder import RunFolder
 from medn.runs.summary import summarise
-from medn.runs.tables import kind_table, read_source
+from medn.runs.tables import SHEETS_NOTE, kind_table, read_source
 
 
 def small_config(**changes: object) -> SweepConfig:
@@ -174,22 +174,26 @@ from medn.runs.folder import RunFolder
 from medn.measuring.sweep import run_sweep
 from medn.runs.tables import kind_table, read_source
 measure = {{"visits": 50, "max_visits": 50, "visit_time": 0.05, "precision": 1e-6}}
-run_sweep(small_config(measure=measure), RunFolder(Path({run!r})), on_visit=lambda *_: print("visit", flush=True))
+loaded = {{"batch_size": [1, 4], "utilization": 0.3}}
+config = small_config(measure=measure, conditions=loaded)
+run_sweep(config, RunFolder(Path({run!r})), on_visit=lambda *_: print("visit", flush=True))
 """
 
 
-def test_killing_the_sweep_loses_at_most_the_visit_under_way(folder: RunFolder) -> None:
+def test_killing_the_sweep_loses_at_most_the_visit_under_way_and_leaves_no_process(folder: RunFolder) -> None:
     script = SCRIPT.format(tests=str(Path(__file__).parent), run=str(folder.path))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert process.stdout is not None
     for _ in range(15):
         assert process.stdout.readline() == b"visit\n"
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert len(started) >= 3  # the worker, the machine's program and its load
     process.send_signal(signal.SIGKILL)
     process.wait()
     with folder.store() as store:
         committed = sum(len(passes) for passes in store.visited().values())
     assert committed >= 15
-    time.sleep(0.5)  # the worker of the killed sweep ends when its pipe closes
+    assert psutil.wait_procs(started, timeout=30)[1] == []
     resumed = run_sweep(small_config(measure={"visits": 4, "max_visits": 4, "visit_time": 0.01}), folder)
     assert resumed.finished
 
@@ -216,8 +220,10 @@ def test_a_silent_sweep_measures_the_cpu_once_and_does_not_learn_from_it_unasked
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_sweep(small_config(), folder, seconds=0)
-    kept = {"torch": dict(cpu_sheet())}
-    monkeypatch.setattr("medn.measuring.sweep.cpu_sheet", lambda: pytest.fail("measured again"))
+    with folder.store() as store:
+        kept = store.read_note(SHEETS_NOTE)
+    assert kept["torch"]["peak_gflops"] > 0
+    monkeypatch.setattr(MachineClient, "cpu_sheet", lambda _: pytest.fail("measured again"))
     run_sweep(small_config(), folder)
     assert sheets(folder) == kept
     assert kind_table(read_source(folder.path), "linear").sheets == {}

@@ -1,4 +1,4 @@
-"""The load that holds a utilisation: one duty-cycle process per core, corrected for what other programs use.
+"""The load of a CPU: one duty-cycle process per core, corrected for what other programs use.
 
 Utilisation here is what an observer sees just before the layer starts: the share of the device's capacity that
 everybody else holds. While the layer runs it competes with that load, and the load gets less.
@@ -18,7 +18,7 @@ import psutil
 
 from medn.core.environment import allowed_cores
 from medn.devices import duty_cycle
-from medn.devices.worker_client import SETTLING_S
+from medn.devices.duty_cycle import SETTLING_S
 
 OTHERS_WINDOW_S = 1.0
 """The system counts busy time in steps of 10 ms; what others use is read over windows not shorter than this."""
@@ -34,10 +34,10 @@ class Reading:
     layer_s: float
 
 
-class BackgroundLoad:
+class CpuLoad:
     """Holds the asked utilisation for as long as the `with` block lasts.
 
-    >>> with BackgroundLoad() as load:
+    >>> with CpuLoad() as load:
     ...     load.hold(0.0)
     ...     0.0 <= load.utilization_now(seconds=0.05) <= 1.0
     True
@@ -53,7 +53,7 @@ class BackgroundLoad:
         self._layer: psutil.Process | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def __enter__(self) -> BackgroundLoad:
+    def __enter__(self) -> CpuLoad:
         # A file without a name: however this process ends, nothing of it stays behind.
         self._file = tempfile.TemporaryFile()
         count = self.cores + 1
@@ -103,6 +103,7 @@ class BackgroundLoad:
         if utilization == 0:
             if self._processes:
                 self._stop()
+            self.correct()
             return
         if any(process.poll() is not None for process in self._processes):
             self._stop()  # somebody ended part of the load: begin again with all of it

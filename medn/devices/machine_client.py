@@ -1,0 +1,106 @@
+"""The side of whoever measures: asks a device's machine for environment, data sheet, probes and load."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from medn.core.child import ChildFailed
+from medn.core.data_sheet import Sheet
+from medn.core.environment import Manifest
+from medn.devices.requests import Client, Json
+from medn.devices.transport import Transport
+
+ANSWER_S = 60.0
+"""For what takes a second or two, also where a slow disk is asked for the first time."""
+PROBE_S = 5.0
+"""A probe that takes longer would take more of a sweep than its layers do."""
+
+
+class ProbeChoice(Protocol):
+    """A probe as a config names it: a registered one, or a file to read a number from."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def file(self) -> str | None: ...
+
+    @property
+    def scale(self) -> float: ...
+
+
+class MachineClient(Client):
+    """The machine of one transport. Its program is asked once more where it has died."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport.process("medn.devices.machine", (), {}))
+        self._silent_probes: dict[str, str] = {}
+        """Probes that hung or took the program with them, and what they did: they are not read again."""
+
+    def missing(self, backend: str) -> str | None:
+        """What a backend needs there before it can be used, in one sentence."""
+        missing: str | None = self._ask_twice({"do": "missing", "backend": backend})["missing"]
+        return missing
+
+    def environment(self, backend: str) -> Manifest:
+        """The machine, with the libraries of a backend that misses nothing."""
+        manifest: Manifest = self._ask_twice({"do": "environment", "backend": backend})["manifest"]
+        return manifest
+
+    def cpu_sheet(self) -> Sheet:
+        sheet: Sheet = self._ask_twice({"do": "sheet"})["sheet"]
+        return sheet
+
+    def read(self, probe: ProbeChoice) -> tuple[float | None, str]:
+        """What a probe says now, or None and why it says nothing."""
+        if probe.name in self._silent_probes:
+            return None, self._silent_probes[probe.name]
+        self.start()
+        try:
+            request = {"do": "probe", "name": probe.name, "file": probe.file, "scale": probe.scale}
+            answer = self.ask(request, PROBE_S)
+        except ChildFailed as failure:
+            self._silent_probes[probe.name] = f"{failure.reason}; it is not read again"
+            return None, self._silent_probes[probe.name]
+        return answer["number"], answer["reason"]
+
+    def hold(self, utilization: float, layer_process: int | None) -> Json:
+        """Hold a utilisation beside a layer's process; the one that is held without the layer."""
+        return self._ask_twice({"do": "hold", "utilization": utilization, "layer_process": layer_process})
+
+    def during(self) -> Json:
+        """What everybody but the layer got since `hold`; nothing where the program that would know has died."""
+        try:
+            return self.ask({"do": "during"}, ANSWER_S) if self.process_id is not None else {}
+        except ChildFailed:
+            return {}
+
+    def _ask_twice(self, request: Json) -> Json:
+        try:
+            return self.ask(request, ANSWER_S)
+        except ChildFailed:
+            if self.process_id is not None:  # it is well, and says that it cannot
+                raise
+            return self.ask(request, ANSWER_S)
+
+
+class Machines:
+    """One machine for each transport, asked when first needed."""
+
+    def __init__(self) -> None:
+        self._machines: dict[Transport, MachineClient] = {}
+
+    def __enter__(self) -> Machines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __getitem__(self, transport: Transport) -> MachineClient:
+        if transport not in self._machines:
+            self._machines[transport] = MachineClient(transport)
+        return self._machines[transport]
+
+    def stop(self) -> None:
+        for machine in self._machines.values():
+            machine.stop()
