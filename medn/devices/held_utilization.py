@@ -11,7 +11,7 @@ UTILIZATION_EVERY_S = 1.0
 """Under load the layers pause this often, for one window, so that the utilisation without them can be read."""
 
 
-class Load(Protocol):
+class DutyCycleLoad(Protocol):
     """What keeps a device busy."""
 
     asked: float
@@ -28,7 +28,7 @@ class Load(Protocol):
 class HeldUtilization:
     """The utilisation that a load holds, as it was last read."""
 
-    def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, load: DutyCycleLoad, clock: Callable[[], float] = time.monotonic) -> None:
         self.load = load
         self._clock = clock
         self._held = 0.0

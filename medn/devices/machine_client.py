@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from medn.core.child import ChildFailed
 from medn.core.data_sheet import Sheet
 from medn.core.environment import Manifest
 from medn.devices.requests import Client, Json
 from medn.devices.transport import Transport
+from medn.layer_generators.sweep import ProbeChoice
 
 ANSWER_S = 60.0
 """For what takes a second or two, also where a slow disk is asked for the first time."""
 PROBE_S = 5.0
 """A probe that takes longer would take more of a sweep than its layers do."""
-
-
-class ProbeChoice(Protocol):
-    """A probe as a config names it: a registered one, or a file to read a number from."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def file(self) -> str | None: ...
-
-    @property
-    def scale(self) -> float: ...
 
 
 class MachineClient(Client):

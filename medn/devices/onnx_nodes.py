@@ -47,11 +47,11 @@ class DataNodes:
 
     def between(self, ends: Iterable[str], alive: Collection[str]) -> tuple[str, ...]:
         """The names of the nodes that make the tensors at the end from others that are alive, in order."""
-        found: set[str] = set()
+        names: set[str] = set()
         waiting = list(ends)
         while waiting:
             node = self.producers.get(waiting.pop())
-            if node is not None and node.name not in found:
-                found.add(node.name)
+            if node is not None and node.name not in names:
+                names.add(node.name)
                 waiting += [tensor for tensor in node.input if tensor not in alive]
-        return tuple(node.name for node in self.nodes if node.name in found)
+        return tuple(node.name for node in self.nodes if node.name in names)

@@ -24,8 +24,8 @@ def read_fused(content: bytes) -> tuple[tuple[str, ...], ...]:
     for node in original.nodes:
         if node.name not in group_of:
             before = next((group_of[each.name] for each in original.before(node) if each.name in group_of), None)
-            if (found := compiled.operator_for(node, before, original)) is not None:
-                group_of[node.name] = found
+            if (operator := compiled.operator_for(node, before, original)) is not None:
+                group_of[node.name] = operator
     groups: dict[str, list[str]] = {}
     for node in original.nodes:
         if node.name in group_of:
@@ -46,14 +46,14 @@ class _Compiled:
             for source in sources:
                 self._after[source].append(name)
         self._types = {_name(each): _fact(each, "layerType") for each in operators}
-        known = {tensor: node.name for tensor, node in original.producers.items()}
-        known |= {name: name for name in original.by_name}
+        node_of = {tensor: node.name for tensor, node in original.producers.items()}
+        node_of |= {name: name for name in original.by_name}
         self.operator_of: dict[str, str] = {}
         """The operator that names each node."""
         for operator in operators:
             for name in _fact(operator, "originalLayersNames").split(","):
-                if name.removesuffix(SUFFIX) in known:
-                    self.operator_of.setdefault(known[name.removesuffix(SUFFIX)], _name(operator))
+                if name.removesuffix(SUFFIX) in node_of:
+                    self.operator_of.setdefault(node_of[name.removesuffix(SUFFIX)], _name(operator))
         self._naming = set(self.operator_of.values())
         self._new = [
             name for name, type_ in self._types.items() if name not in self._naming and type_ not in LAYOUT_TYPES
@@ -64,9 +64,9 @@ class _Compiled:
         behind = self._behind(node, original)
         if node.op_type in PRODUCTS:  # absorbed a factor and took its name
             return behind if self._is_product(behind) else self._replacement(node, original)
-        found = self._replacement(node, original)
-        if found is not None or self._is_product(before):  # the bias of a product, or a part of its activation
-            return found or before
+        replacement = self._replacement(node, original)
+        if replacement is not None or self._is_product(before):  # the bias of a product, or a part of its activation
+            return replacement or before
         return behind or before
 
     def _is_product(self, operator: str | None) -> bool:
@@ -100,19 +100,19 @@ def _meet(left: set[str], right: set[str]) -> bool:
     return bool(left & right) or left == right
 
 
-def _nearest(start: str, steps: Callable[[str], Iterable[str]], known: Iterable[str]) -> set[str]:
-    """The known names that are reached by going on through unknown ones."""
-    found: set[str] = set()
+def _nearest(start: str, steps: Callable[[str], Iterable[str]], ends: Iterable[str]) -> set[str]:
+    """Those of the names to end at that are reached by going on through others."""
+    reached: set[str] = set()
     seen: set[str] = set()
     waiting = list(steps(start))
     while waiting:
         name = waiting.pop()
-        if name in known:
-            found.add(name)
+        if name in ends:
+            reached.add(name)
         elif name not in seen:
             seen.add(name)
             waiting += steps(name)
-    return found
+    return reached
 
 
 def _name(operator: Any) -> str:

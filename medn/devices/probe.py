@@ -54,8 +54,8 @@ def reading(probe: ReadsNumber) -> tuple[float | None, str]:
     (None, '')
     """
     try:
-        found = probe.read()
-        number = None if found is None else float(found)
+        value = probe.read()
+        number = None if value is None else float(value)
     except Exception as error:
         return None, reason_of(error)
     if number is not None and not math.isfinite(number):

@@ -30,7 +30,7 @@ def quantized(model: Any, examples: Sequence[Sequence[NDArray[Any]]], ignored: C
         import nncf
 
         try:
-            found = nncf.quantize(
+            smaller = nncf.quantize(
                 model,
                 nncf.Dataset(list(examples)),
                 subset_size=len(examples),
@@ -39,9 +39,9 @@ def quantized(model: Any, examples: Sequence[Sequence[NDArray[Any]]], ignored: C
             )
         except Exception as error:  # nncf fails with whatever error its innermost step raised
             raise Unsupported(f"nncf cannot quantise it: {type(error).__name__}: {error}") from error
-    if not any(each.get_type_name() == "FakeQuantize" for each in found.get_ops()):
+    if not any(each.get_type_name() == "FakeQuantize" for each in smaller.get_ops()):
         raise Unsupported("nncf finds nothing to quantise in it")
-    return found
+    return smaller
 
 
 def quantizer() -> str:

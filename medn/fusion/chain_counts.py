@@ -24,11 +24,11 @@ def count_chains(model: CapturedModel, groups: NodeGroups) -> list[ChainCount]:
         # A group that is no chain is a formula of its own, which says nothing about chains.
         if any(readers[before] != after for before, after in pairwise(members)):
             continue
-        known = list(takewhile(lambda index: model.layers[index].layer is not None, members))
-        chain = tuple(signature(model.layers[index]) for index in known)
+        of_a_kind = list(takewhile(lambda index: model.layers[index].layer is not None, members))
+        chain = tuple(signature(model.layers[index]) for index in of_a_kind)
         fused.update(chain[:length] for length in range(2, len(chain) + 1))
         after = readers[members[-1]]
-        if known != members or after is None or group_of[after] is None or model.layers[after].layer is None:
+        if of_a_kind != members or after is None or group_of[after] is None or model.layers[after].layer is None:
             continue
         # A sum that another of its operands has absorbed says nothing about this one.
         if group_of[after] not in [group_of[source] for source in model.layers[after].inputs if source >= 0]:

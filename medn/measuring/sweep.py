@@ -181,5 +181,5 @@ def _worth_visiting(statuses: Mapping[int, str]) -> bool:
 def unstable_points(store: Store, threshold: float) -> set[str]:
     """Keys of the points whose halves differ by more than the threshold."""
     measurements, chosen = read_measured(store)
-    found = ((measurement, chosen.target.split_half_difference(measurement)) for measurement in measurements)
-    return {measurement.point.key for measurement, difference in found if difference and difference > threshold}
+    differences = ((measurement, chosen.target.split_half_difference(measurement)) for measurement in measurements)
+    return {measurement.point.key for measurement, difference in differences if difference and difference > threshold}

@@ -13,11 +13,11 @@ import numpy as np
 from medn.core.child import ChildFailed
 from medn.core.errors import DeviceUnavailable
 from medn.core.values import Point, Samples, Visit, wrong_output
-from medn.devices.machine_client import MachineClient, Machines, ProbeChoice
+from medn.devices.machine_client import MachineClient, Machines
 from medn.devices.measuring import IDLE_QUANTILE, LOADED_QUANTILE
 from medn.devices.transport import Device
 from medn.devices.worker_client import WorkerClient
-from medn.layer_generators.sweep import Measure
+from medn.layer_generators.sweep import Measure, ProbeChoice
 
 ANSWERED = (
     "status",

@@ -28,7 +28,9 @@ def medn(tmp_path: Path) -> Medn:
     """The command in a process of its own, with the modules of a folder within its reach."""
 
     def call(*arguments: str, plugins: str = "", prelude: str = "") -> subprocess.CompletedProcess[str]:
-        program = f"import sys\n{prelude}\nfrom medn.cli.main import run\nsys.exit(run({list(arguments)!r}))"
+        program = f"import sys\nfrom medn.cli.main import run\nsys.exit(run({list(arguments)!r}))"
+        # Imported by the processes that it starts, too.
+        (tmp_path / "sitecustomize.py").write_text(f"import sys\n{prelude}")
         environment = {**os.environ, "MEDN_PLUGINS": plugins, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
         return subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False

@@ -102,8 +102,8 @@ def _no_gpu() -> str | None:
 
 
 def _no_cuda_build() -> str | None:
-    found = importlib.util.find_spec("torch")
-    libraries = Path(found.origin).parent / "lib" if found and found.origin else Path()
+    torch = importlib.util.find_spec("torch")
+    libraries = Path(torch.origin).parent / "lib" if torch and torch.origin else Path()
     if any((libraries / name).exists() for name in ("libtorch_cuda.so", "torch_cuda.dll")):
         return None
     return "torch-cuda needs a CUDA build of torch: the one installed here runs on the CPU only"
