@@ -5,12 +5,10 @@ from __future__ import annotations
 from medn.core.child import ChildFailed
 from medn.core.data_sheet import Sheet
 from medn.core.environment import Manifest
-from medn.devices.requests import Client, Json
+from medn.devices.requests import START_S, Client, Json
 from medn.devices.transport import Transport
 from medn.layer_generators.sweep import ProbeChoice
 
-ANSWER_S = 60.0
-"""For what takes a second or two, also where a slow disk is asked for the first time."""
 PROBE_S = 5.0
 """A probe that takes longer would take more of a sweep than its layers do."""
 
@@ -57,17 +55,17 @@ class MachineClient(Client):
     def during(self) -> Json:
         """What everybody but the layer got since `hold`; nothing where the program that would know has died."""
         try:
-            return self.ask({"do": "during"}, ANSWER_S) if self.process_id is not None else {}
+            return self.ask({"do": "during"}, START_S) if self.process_id is not None else {}
         except ChildFailed:
             return {}
 
     def _ask_twice(self, request: Json) -> Json:
         try:
-            return self.ask(request, ANSWER_S)
+            return self.ask(request, START_S)
         except ChildFailed:
             if self.process_id is not None:  # it is well, and says that it cannot
                 raise
-            return self.ask(request, ANSWER_S)
+            return self.ask(request, START_S)
 
 
 class Machines:

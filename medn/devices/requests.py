@@ -13,7 +13,8 @@ from medn.devices.transport import Process
 
 Json = dict[str, Any]
 START_S = 180.0
-"""Importing a backend takes seconds on a slow disk; a minute more only delays the answer that it hangs."""
+"""Importing a backend takes seconds on a slow disk; a minute more only delays the answer that it hangs. It is the limit
+of whatever else takes a moment, too."""
 
 Actions = Mapping[str, Callable[[Json], Json]]
 """What a program can be asked to do, by the word after "do". Each is first asked to "start"."""
