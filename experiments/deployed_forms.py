@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from experiments.tables import markdown_table, write_tables
-from medn.core.call_time import call_seconds, one_thread, reference
 from medn.core.packages import is_installed
+from medn.core.processor_time import one_thread, processor_seconds, reference
 from medn.core.table import Array, Schema, Table
 from medn.regressors.bit_trees import BitTrees
 from medn.regressors.form import restore
@@ -201,8 +201,8 @@ def measure(engines: Sequence[Engine], inputs: Array, rounds: int) -> None:
             one, many = engine.load()
             one(inputs[0])
             engine.seconds["load"].append(clock() - began)
-            engine.seconds["one"].append(call_seconds(lambda one=one: one(next_row()), clock))  # type: ignore[misc]
-            engine.seconds["many"].append(call_seconds(partial(many, inputs), clock))
+            engine.seconds["one"].append(processor_seconds(lambda one=one: one(next_row()), clock))  # type: ignore[misc]
+            engine.seconds["many"].append(processor_seconds(partial(many, inputs), clock))
 
 
 def rows_of(engines: Sequence[Engine], inputs: Array) -> Iterator[dict[str, Any]]:
@@ -246,7 +246,7 @@ def main() -> int:
         all_engines += engines(name, fitted, inputs.shape[1])
     with one_thread():
         measure(all_engines, inputs, options.rounds)
-        reference_us = 1e6 * call_seconds(reference, time.thread_time)
+        reference_us = 1e6 * processor_seconds(reference, time.thread_time)
     rows = list(rows_of(all_engines, inputs))
     about = {
         "training rows": options.train_rows,

@@ -101,7 +101,7 @@ def draw_layers(answers: Answers, count: int, random: np.random.Generator) -> li
 
 def _draw(predictor: Predictor, kind: str, measured: Row, count: int, random: np.random.Generator) -> Iterator[Row]:
     """Layers of one kind, evenly on the logarithmic scale between the ends of what was measured."""
-    parameters = predictor.estimator(kind).question.parameters
+    parameters = predictor.estimator(kind).query.parameters
     drawn = 0
     for _ in range(MOST_DRAWS * count):
         layer: Row = {}

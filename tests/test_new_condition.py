@@ -168,7 +168,7 @@ def test_it_is_in_the_json_schema() -> None:
 
 
 def test_it_is_in_the_schema_of_the_server(predictor: Predictor) -> None:
-    found = layer_schema(predictor.estimator("linear").question, {})["properties"]["power_cap_w"]
+    found = layer_schema(predictor.estimator("linear").query, {})["properties"]["power_cap_w"]
     assert (found["minimum"], found["maximum"], found["description"]) == (10, 1000, "what the device may draw")
 
 

@@ -80,7 +80,7 @@ def damaged(whole: bytes, draw: Draw) -> bytes:
 def question(predictor: Predictor, kind: str, random: np.random.Generator) -> Json:
     """A layer of allowed values, most of them small."""
     query: Json = {}
-    for name, parameter in predictor.estimator(kind).question.parameters.items():
+    for name, parameter in predictor.estimator(kind).query.parameters.items():
         if parameter.choices:
             query[name] = str(random.choice(parameter.choices))
         elif parameter.type is bool:

@@ -30,8 +30,8 @@ CELLS: list[Any] = [
 
 def table(draw: Draw, predictor: Predictor) -> Any:
     kinds = predictor.kinds
-    question = predictor.estimator(kinds[draw.between(0, len(kinds) - 1)]).question
-    names = [*question.names, "kind", "x", ""]
+    query = predictor.estimator(kinds[draw.between(0, len(kinds) - 1)]).query
+    names = [*query.names, "kind", "x", ""]
     rows = draw.between(0, 3)
     cells = [*CELLS, *kinds]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from medn.core.call_time import Clock, call_seconds, one_thread, reference
 from medn.core.packages import missing
+from medn.core.processor_time import Clock, one_thread, processor_seconds, reference
 from medn.core.table import Array
 from medn.core.values import Scalar
 from medn.estimator.estimator import Estimator
@@ -138,8 +138,8 @@ def _rounds(calls: Sequence[Timed], seconds: float, clock: Clock, wall: Clock) -
             if timed.seconds and wall() - began >= seconds:
                 break
             # The reference stands right beside it: the machine may be slower by the time the next call comes.
-            found.append(call_seconds(reference, clock))
-            timed.seconds.append(call_seconds(timed.call, clock))
+            found.append(processor_seconds(reference, clock))
+            timed.seconds.append(processor_seconds(timed.call, clock))
             timed.ratios.append(timed.seconds[-1] / found[-1])
     return statistics.median(found)
 

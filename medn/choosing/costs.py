@@ -22,8 +22,8 @@ import numpy as np
 
 from medn import __version__
 from medn.core.atomic import atomic_write
-from medn.core.call_time import Clock, call_seconds, one_thread, reference
 from medn.core.environment import environment_id, environment_manifest
+from medn.core.processor_time import Clock, one_thread, processor_seconds, reference
 from medn.core.table import Array
 from medn.deployed.facts import FormCosts
 from medn.deployed.packing import pack, unpack
@@ -130,8 +130,8 @@ class _Timing:
         if len(found) >= FEWEST_ROUNDS and sum(found) > SLOW_S:
             return
         # The reference stands right beside it: the machine may be slower by the time the next form comes.
-        reference_s = call_seconds(reference, self.clock)
-        found.append(call_seconds(call, self.clock))
+        reference_s = processor_seconds(reference, self.clock)
+        found.append(processor_seconds(call, self.clock))
         self.ratios[name].append(found[-1] / reference_s)
 
     def _load(self) -> Form:

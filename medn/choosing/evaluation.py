@@ -57,7 +57,7 @@ class Lost:
     """By regressor."""
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         return f"{self.kind} on {self.device}: {'; '.join(sorted(set(self.reasons.values())))}"
 
 
@@ -94,7 +94,7 @@ def evaluate_places(folder: Path, *, kinds: Sequence[str] = (), split: Split | N
         else:
             lost.append(evaluated)
     if not found:
-        raise StoreError(f"no candidate in {root} can be used: {'; '.join(each.words for each in lost)}")
+        raise StoreError(f"no candidate in {root} can be used: {'; '.join(each.sentence for each in lost)}")
     return Evaluation(found, lost, _grown(folder, found, tables.state_now))
 
 

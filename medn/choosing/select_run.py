@@ -94,7 +94,7 @@ def _known_kinds(written: Sequence[str], evaluation: Evaluation) -> list[str]:
     """Kinds that were asked for must be there, and have something to choose from: nothing is changed otherwise."""
     known = {each.kind for each in evaluation.found} | {each.kind for each in evaluation.lost}
     kinds = [known_name("trained layer kind", kind, known) for kind in written]
-    if lost := [each.words for each in evaluation.lost if each.kind in kinds]:
+    if lost := [each.sentence for each in evaluation.lost if each.kind in kinds]:
         raise StoreError(f"nothing can be chosen for {'; for '.join(lost)}")
     return kinds
 

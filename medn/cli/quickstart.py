@@ -87,7 +87,7 @@ def _finish(run: Path) -> tuple[SelectOutcome, Path, Path]:
 
     outcome = select_run(run, Budget())
     for lost in outcome.lost:
-        say(f"nothing could be chosen for {lost.words}")
+        say(f"nothing could be chosen for {lost.sentence}")
     bundle = bundle_run(run, outcome.chosen)
     return outcome, bundle, write_page(run / "report.html", report_page(gather(run)))
 

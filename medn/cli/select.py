@@ -83,7 +83,7 @@ def select(
     if outcome.kept:
         say(f"kept as chosen before: {', '.join(outcome.kept)}")
     if outcome.lost:
-        raise MednError(f"nothing could be chosen for {'; for '.join(each.words for each in outcome.lost)}")
+        raise MednError(f"nothing could be chosen for {'; for '.join(each.sentence for each in outcome.lost)}")
 
 
 def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:

@@ -71,17 +71,17 @@ class Section(BaseModel):
 
 
 def _sentence(found: ErrorDetails, keys: list[str]) -> str:
-    sort, written, context = found["type"], found["input"], found.get("ctx", {})
-    if sort == "mistake":
+    problem, written, context = found["type"], found["input"], found.get("ctx", {})
+    if problem == "mistake":
         return found["msg"]
-    if sort == "value_error":
+    if problem == "value_error":
         return str(context["error"])
-    if sort == "extra_forbidden":
+    if problem == "extra_forbidden":
         name = str(found["loc"][-1])
         return f"unknown key.{did_you_mean(name, keys)} Known: {', '.join(keys)}"
-    plain = _SENTENCES.get(sort, found["msg"].replace("Input should be", "must be")).format_map(context)
+    plain = _SENTENCES.get(problem, found["msg"].replace("Input should be", "must be")).format_map(context)
     near = did_you_mean(written, re.findall(r"'(\w+)'", plain)) if isinstance(written, str) else ""
-    return plain if sort == "missing" else f"{plain} (got {written!r}){'.' if near else ''}{near}"
+    return plain if problem == "missing" else f"{plain} (got {written!r}){'.' if near else ''}{near}"
 
 
 def validate(model: type[Model], written: object, source: str, context: Mapping[str, Any] | None = None) -> Model:

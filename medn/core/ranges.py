@@ -49,7 +49,7 @@ def _unsqueezed(squeezed: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Range:
+class MeasuredRange:
     """What a regressor has learned from. Numbers have bounds, categories a set of codes, both together a distance."""
 
     schema: Schema
@@ -118,7 +118,7 @@ class Range:
         square = float(place.dot(place) + near[near.argmin()])
         return math.sqrt(square) / self.reach if square > SMALLEST_SQUARE else 0.0
 
-    def is_same(self, other: Range) -> bool:
+    def is_same(self, other: MeasuredRange) -> bool:
         """Whether both say the same of every row."""
         return self is other or (self.schema == other.schema and self.as_json() == other.as_json())
 
@@ -212,7 +212,7 @@ class Range:
         return {**arrays, "slack": self.slack, "free": list(self.free), "seen": seen, "reach": self.reach, **ends}
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any], schema: Schema) -> Range:
+    def from_json(cls, written: Mapping[str, Any], schema: Schema) -> MeasuredRange:
         columns, count = len(schema.names), len(written["centres"])
         if not count:
             raise ValueError("a range without centres has seen nothing")
@@ -261,7 +261,7 @@ class Range:
                 check_whole("the codes of a range", code, 0, len(self.schema.categories[name]) - 1)
 
 
-def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> Range:
+def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> MeasuredRange:
     """The range of `train`; `held_out` rows of the same origin tell how far from it a row may lie."""
     schema, inputs = train.schema, train.inputs
     low, high = inputs.min(axis=0), inputs.max(axis=0)
@@ -276,7 +276,7 @@ def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[s
     places = (squeezed - shift) @ components
     centres = _single(_centres(places, min(CENTRES, max(1, len(places) // 4)), seed))
     unbounded = tuple(name for name in free if name in schema.names)
-    unscaled = Range(
+    unscaled = MeasuredRange(
         schema, low, high, 0.0, unbounded, seen, shift, components, centres, 1.0, _device_ends(train, low, high)
     )
     reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))

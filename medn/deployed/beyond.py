@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from medn.core.ranges import WORK_COLUMNS, Flags, Range
+from medn.core.ranges import WORK_COLUMNS, Flags, MeasuredRange
 from medn.core.table import Array
 
 HELD, OWN, BOUNDED, EDGE = "held", "own", "bounded", "edge"
@@ -58,7 +58,7 @@ class Beyond:
 
 
 def seen_from_the_edge(
-    inputs: Array, distance: Array, known: Range, log_value: LogValue, roofline: LogValue | None
+    inputs: Array, distance: Array, known: MeasuredRange, log_value: LogValue, roofline: LogValue | None
 ) -> Beyond:
     """`roofline` gives the seconds that the work alone explains; without one the growth of FLOPs or bytes counts."""
     nearest = known.clip(inputs)
@@ -75,7 +75,7 @@ def seen_from_the_edge(
     )
 
 
-def _work_growth(inputs: Array, nearest: Array, known: Range) -> tuple[Array, Array, Array]:
+def _work_growth(inputs: Array, nearest: Array, known: MeasuredRange) -> tuple[Array, Array, Array]:
     """The least, the most and the likely growth of the latency, by what the work is at either end."""
     places = [known.schema.index(name) for name in WORK_COLUMNS if name in known.schema.names]
     if not places:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from medn.core.intervals import Interval
-from medn.core.ranges import Flags, Range
+from medn.core.ranges import Flags, MeasuredRange
 from medn.core.table import Array, Schema
 from medn.core.values import Scalar
 from medn.deployed.beyond import HELD, Beyond, seen_from_the_edge
@@ -32,7 +32,7 @@ class Deployed:
     """Everything that predicts one kind on one device. Whoever tells an error or a coverage tells that of this."""
 
     form: Form
-    range: Range
+    range: MeasuredRange
     interval: Interval
     constants: Mapping[str, Scalar]
     """Columns that never varied while measuring."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medn.core.checking import check_scalars
 from medn.core.intervals import Interval
-from medn.core.ranges import Range
+from medn.core.ranges import MeasuredRange
 from medn.core.table import Schema, name_of_today
 from medn.core.text import shown
 from medn.core.values import plain
@@ -91,7 +91,7 @@ def unpack_deployed(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     roofline = facts.get("roofline")
     return Deployed(
         form=restore(unpack(facts["form"], arrays), len(schema.names)),
-        range=Range.from_json({**facts["range"], **moved}, schema),
+        range=MeasuredRange.from_json({**facts["range"], **moved}, schema),
         interval=Interval.from_json(facts["interval"]),
         constants=dict(constants),
         way=way,

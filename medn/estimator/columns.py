@@ -152,11 +152,11 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         check_rows(name, [values])
     if isinstance(values, (np.ndarray, range)) or not isinstance(values, Sequence):
         return np.asarray(values)
-    sorts = set(map(type, values))
+    types = set(map(type, values))
     # Together, unlike values would become like ones: flags become numbers, numbers beside texts become texts.
-    if sorts <= {int, float} or (len(sorts) == 1 and issubclass(next(iter(sorts)), (bool, np.number))):
+    if types <= {int, float} or (len(types) == 1 and issubclass(next(iter(types)), (bool, np.number))):
         return np.asarray(values)
-    if sorts == {str} and max(map(len, values)) <= LONGEST:  # each takes as much memory as the longest
+    if types == {str} and max(map(len, values)) <= LONGEST:  # each takes as much memory as the longest
         return np.asarray(values)
     objects = np.empty(len(values), dtype=object)
     for row, value in enumerate(values):
@@ -179,7 +179,7 @@ def check_rows(name: str, varied: Iterable[Any]) -> None:
 def _plain_objects(name: str, column: NDArray[Any]) -> NDArray[Any]:
     """The same column with nothing in it but plain values, each as Python has it."""
     values = column.tolist()
-    if all(sort in PLAIN for sort in set(map(type, values))):
+    if all(each in PLAIN for each in set(map(type, values))):
         return column
     plain = np.empty(len(values), dtype=object)
     for row, value in enumerate(map(plain_value, values)):
@@ -190,7 +190,7 @@ def _plain_objects(name: str, column: NDArray[Any]) -> NDArray[Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """A single value as Python has it: numbers of numpy, decimals and fractions as numbers, any sort of gap as None.
+    """A single value as Python has it: numbers of numpy, decimals and fractions as numbers, any gap as None.
 
     >>> plain_value(np.int32(8)), plain_value(np.array(8.0)), plain_value(Fraction(1, 2)), plain_value(np.ma.masked)
     (8, 8.0, 0.5, None)

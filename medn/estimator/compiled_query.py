@@ -25,7 +25,7 @@ from medn.core.values import Scalar
 from medn.deployed.deployed import Deployed
 from medn.estimator.columns import Column
 from medn.estimator.prediction import Prediction
-from medn.estimator.query import Question
+from medn.estimator.query import Query
 from medn.estimator.tracing import Compute, Symbol, Tape, compiled, written
 from medn.layer_generators.features import analytic_features
 from medn.regressors.form import Form
@@ -51,21 +51,21 @@ class Single:
 
     def __init__(
         self,
-        question: Question,
+        query: Query,
         deployed: Deployed,
         constants: Mapping[str, Scalar],
         further: Mapping[str, Form],
         sheet: Sheet = NO_SHEET,
     ) -> None:
-        self.question = question
+        self.query = query
         self.deployed = deployed
         self.range = deployed.range
         self.constants = constants
         self.level = deployed.interval.guaranteed_level
         self.further = further
         self.sheet = sheet
-        self._numbers = [name for name, each in question.parameters.items() if each.type is not str]
-        self._texts = [name for name, each in question.parameters.items() if each.type is str]
+        self._numbers = [name for name, each in query.parameters.items() if each.type is not str]
+        self._texts = [name for name, each in query.parameters.items() if each.type is str]
         self._packed = struct.Struct(f"{len(deployed.schema.names)}f").pack
         self._ways: dict[tuple[str, ...], Way] = {}
         self._programs: dict[tuple[str, ...], tuple[Compute, ...]] = {}
@@ -124,11 +124,11 @@ class Single:
 
     def _way(self, names: tuple[str, ...]) -> Way | None:
         """None where names mean more than the parameters of a layer."""
-        kind = self.question.kind
+        kind = self.query.kind
         if any(name in kind.conveniences for name in names):
             return None
         targets = {target: place for place, name in enumerate(names) for target in kind.shorthands.get(name, (name,))}
-        silent = {name: default for name, default in self.question.defaults.items() if name not in targets}
+        silent = {name: default for name, default in self.query.defaults.items() if name not in targets}
         places = targets | {name: len(names) + place for place, name in enumerate(silent)}
 
         numbers, texts = ([places[name] for name in wanted] for wanted in (self._numbers, self._texts))
@@ -139,19 +139,19 @@ class Single:
         tape = Tape()
         values: dict[str, Any] = dict(opened)
         for name in self._numbers:
-            values[name] = tape.argument(_whole(self.question.parameters[name], opened[name]))
+            values[name] = tape.argument(_whole(self.query.parameters[name], opened[name]))
         arguments = list(tape.lines)
-        layer = SimpleNamespace(**{each.name: values[each.name] for each in self.question.kind.parameters})
-        if next(iter(self.question.kind.rules(layer)), None) is not None:
+        layer = SimpleNamespace(**{each.name: values[each.name] for each in self.query.kind.parameters})
+        if next(iter(self.query.kind.rules(layer)), None) is not None:
             return None
-        element_bytes = self.question.element_bytes[str(opened["dtype"])]
-        values |= analytic_features(self.question.kind, layer, values["batch_size"], element_bytes, self.sheet)
+        element_bytes = self.query.element_bytes[str(opened["dtype"])]
+        values |= analytic_features(self.query.kind, layer, values["batch_size"], element_bytes, self.sheet)
         return self._written(tape, arguments, values)
 
     def _written(self, tape: Tape, arguments: list[str], values: Mapping[str, Any]) -> Compute | None:
         constants: dict[str, Any] = {"numbers": (float, int)}
         # What a name may be at least and at most; whole numbers are compared with whole numbers, which is quickest.
-        limits = {values[name].name: _limits(self.question.parameters[name]) for name in self._numbers}
+        limits = {values[name].name: _limits(self.query.parameters[name]) for name in self._numbers}
         inputs = []
         for name, low, high in zip(self.range.schema.names, *self.range.edges, strict=True):
             if name in self.range.schema.categories:
@@ -184,18 +184,18 @@ class Single:
             else:
                 matching.append(between(written(values[name]), *matching_bounds(constant)))
         # A flag is an int too, but no size and no share; of flags, one sum tells whether all of them are whole.
-        sorts = {
-            sort: [values[name].name for name in self._numbers if self.question.parameters[name].type is sort]
-            for sort in (int, bool, float)
+        by_type = {
+            type_: [values[name].name for name in self._numbers if self.query.parameters[name].type is type_]
+            for type_ in (int, bool, float)
         }
-        wrong_sort = f"not ({' is '.join(f'{name}.__class__' for name in sorts[int])} is int)"
-        if sorts[bool]:
-            wrong_sort += f" or (0 + {' + '.join(sorts[bool])}).__class__ is not int"
-        wrong_sort += "".join(f" or {name}.__class__ not in numbers" for name in sorts[float])
+        wrong_type = f"not ({' is '.join(f'{name}.__class__' for name in by_type[int])} is int)"
+        if by_type[bool]:
+            wrong_type += f" or (0 + {' + '.join(by_type[bool])}).__class__ is not int"
+        wrong_type += "".join(f" or {name}.__class__ not in numbers" for name in by_type[float])
         wrong = [f"not {name}" if truth else name for name, truth in tape.guards]
         wanted = {token for line in (*wrong, *inside, *matching, *inputs) for token in line.split()}
         body = [
-            f"if {wrong_sort} or not ({_all(allowed)}): return None",
+            f"if {wrong_type} or not ({_all(allowed)}): return None",
             *tape.body(wanted),
             f"if {' or '.join([*wrong, f'not ({_all(inside)})'])}: return None",
             f"return ({', '.join(inputs)},), {_all(matching)}",

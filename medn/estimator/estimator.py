@@ -13,7 +13,7 @@ from medn.core.conditions import ALWAYS_SAID, CONDITIONS
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
 from medn.core.errors import UsageError
 from medn.core.quantities import from_learned
-from medn.core.ranges import Flags, Range, matches_constants
+from medn.core.ranges import Flags, MeasuredRange, matches_constants
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
 from medn.deployed.candidate import deployed_of
@@ -22,7 +22,7 @@ from medn.estimator.columns import Column, Given
 from medn.estimator.compiled_query import Single
 from medn.estimator.gradient import input_slopes
 from medn.estimator.prediction import Prediction
-from medn.estimator.query import Question, Wrong
+from medn.estimator.query import Query, Wrong
 from medn.layer_generators.features import analytic_columns
 
 FIXED = ("device", *SHEET_NUMBERS)
@@ -65,7 +65,7 @@ class Estimator:
         self.sheet = entry.latency.facts.sheets.get(device, NO_SHEET)
         self.deployed = deployed_of(entry.latency)
         self.kind = entry.layer_kind
-        self.question = Question(self.kind, entry.usual, entry.latency.facts.dtypes)
+        self.query = Query(self.kind, entry.usual, entry.latency.facts.dtypes)
         self.range = self.deployed.range
         self.level = self.deployed.interval.guaranteed_level
         constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
@@ -74,7 +74,7 @@ class Estimator:
         self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
         for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
             for name in known.schema.numeric:
-                if name in self.question.parameters and self.question.parameters[name].type is str:
+                if name in self.query.parameters and self.query.parameters[name].type is str:
                     raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a text")
         self.single = self._single()
 
@@ -83,14 +83,14 @@ class Estimator:
         if not all(quantity.same_range for quantity in self.further.values()):
             return None
         further = {name: quantity.deployed.form for name, quantity in self.further.items()}
-        return Single(self.question, self.deployed, self.constants, further, self.sheet)
+        return Single(self.query, self.deployed, self.constants, further, self.sheet)
 
     def layer(self, parameters: Mapping[str, Any]) -> Prediction:
         """One layer. Raises `Wrong` where the query is."""
         found = self.single(parameters) if self.single else None
         if found is not None:
             return found
-        opened = self._on_device(self.question.open_one(parameters))
+        opened = self._on_device(self.query.open_one(parameters))
         estimated = self._row(self.estimate(self._prepared(opened, 1)))
         if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
             self.single.learn(parameters, opened)
@@ -102,7 +102,7 @@ class Estimator:
 
     def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
         """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
-        return self._prepared(self._on_device(self.question.open(given, rows, gaps)), rows)
+        return self._prepared(self._on_device(self.query.open(given, rows, gaps)), rows)
 
     def _on_device(self, opened: Mapping[str, Column]) -> dict[str, Column]:
         """Every column of a query, and the device, which is an input where several were learned together."""
@@ -112,7 +112,7 @@ class Estimator:
         """The same layers under conditions that their work does not depend on, such as the utilization."""
         schema, inputs = self.range.schema, prepared.inputs.copy()
         for name, value in conditions.items():
-            mistake = self.question.conditions[name].mistake(value)
+            mistake = self.query.conditions[name].mistake(value)
             if mistake:
                 raise Wrong(f"{name}: {mistake}")
             if name in schema.names:
@@ -122,17 +122,17 @@ class Estimator:
 
     def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
         """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
-        opened = self._on_device(self.question.open_one(parameters))
+        opened = self._on_device(self.query.open_one(parameters))
         inputs = self._prepared(opened, 1).inputs
         if not self.range.in_range(inputs).all():
             raise Wrong("this layer lies outside what was measured, where no gradient is known")
-        names, slopes = input_slopes(self.question, opened, self.range.schema, self.range.free, self.sheet)
+        names, slopes = input_slopes(self.query, opened, self.range.schema, self.range.free, self.sheet)
         form = self.deployed.form
         latency_s = form.predict(inputs)[0]
         return dict(zip(names, (latency_s * (form.gradient(inputs)[0] @ slopes)).tolist(), strict=True))
 
     def _prepared(self, opened: Mapping[str, Column], rows: int) -> Rows:
-        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet, self.question.element_bytes)}
+        columns = {**opened, **analytic_columns(self.kind, opened, self.sheet, self.query.element_bytes)}
         return Rows(columns, self._inputs(columns, self.range, rows))
 
     def estimate(self, prepared: Rows, further: Collection[str] | None = None) -> Estimates:
@@ -153,7 +153,7 @@ class Estimator:
         matching = inside & matches_constants(columns, self.constants, rows)
         return Estimates(latency_s, low_s, high_s, matching, told)
 
-    def _inputs(self, columns: Mapping[str, Column], known: Range, rows: int) -> Array:
+    def _inputs(self, columns: Mapping[str, Column], known: MeasuredRange, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]
         if missing:
             raise Wrong(f"this version of medn does not know what the bundle calls {', '.join(missing)}")

@@ -17,7 +17,7 @@ from medn.core.data_sheet import NO_SHEET, Sheet
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
 from medn.estimator.columns import Column
-from medn.estimator.query import Question
+from medn.estimator.query import Query
 from medn.layer_generators.features import analytic_features
 
 
@@ -89,22 +89,22 @@ def _parts(number: Any) -> tuple[Any, Any]:
 
 
 def input_slopes(
-    question: Question,
+    query: Query,
     opened: Mapping[str, Column],
     schema: Schema,
     held: Collection[str],
     sheet: Sheet = NO_SHEET,
 ) -> tuple[tuple[str, ...], Array]:
     """The parameters that some input depends on, and how each input changes with them: one row per input."""
-    names = tuple(name for name, each in question.parameters.items() if each.type in (int, float))
+    names = tuple(name for name, each in query.parameters.items() if each.type in (int, float))
     unit = np.eye(len(names))
     values: dict[str, Any] = {**opened, **{name: Slope(float(opened[name]), unit[i]) for i, name in enumerate(names)}}
-    layer = SimpleNamespace(**{each.name: values[each.name] for each in question.kind.parameters})
+    layer = SimpleNamespace(**{each.name: values[each.name] for each in query.kind.parameters})
     try:
-        element_bytes = question.element_bytes[str(opened["dtype"])]
-        values |= analytic_features(question.kind, layer, values["batch_size"], element_bytes, sheet)
+        element_bytes = query.element_bytes[str(opened["dtype"])]
+        values |= analytic_features(query.kind, layer, values["batch_size"], element_bytes, sheet)
     except TypeError as error:
-        raise UsageError(f"the formulas of {question.kind.name} have no derivative: {error}") from None
+        raise UsageError(f"the formulas of {query.kind.name} have no derivative: {error}") from None
     constant = np.zeros(len(names))
     moving = [name not in schema.categories and name not in held for name in schema.names]
     rows = [

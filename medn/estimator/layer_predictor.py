@@ -119,20 +119,20 @@ class LayerPredictor:
         if len(groups) == 1:
             self._fill(result, self.estimator(next(iter(groups))), columns, None)
             return result
-        known = {name for kind in groups for name in self.estimator(kind).question.names}
+        known = {name for kind in groups for name in self.estimator(kind).query.names}
         for name in columns:
             if name not in known:
                 raise UsageError(unknown("column", name, known))
         for kind, places in groups.items():
             estimator = self.estimator(kind)
-            own = {name: column for name, column in columns.items() if name in estimator.question.names}
+            own = {name: column for name, column in columns.items() if name in estimator.query.names}
             self._fill(result, estimator, own, places)
         return result
 
     def check_columns(self, kind: str | None) -> Check:
         """Refuses names that no column of this kind has, or of any kind where none is given."""
         asked = self.kinds if kind is None else (kind,)
-        known = {name for each in asked for name in self.estimator(each).question.names}
+        known = {name for each in asked for name in self.estimator(each).query.names}
         known |= {"kind"} if kind is None else set()
 
         def check(names: Iterable[Any]) -> None:

@@ -34,7 +34,7 @@ class Wrong(UsageError):
         self.row = row
 
 
-class Question:
+class Query:
     """The columns of one layer kind."""
 
     def __init__(self, kind: LayerKind, usual: Mapping[str, Scalar], dtypes: Mapping[str, float] = NO_DTYPES) -> None:
@@ -59,7 +59,7 @@ class Question:
         return self.open({name: _one_value(name, value) for name, value in parameters.items()}, 1)
 
     def open(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> dict[str, Column]:
-        """Every column of the kind, checked; with `gaps`, a number that is none stands for the default.
+        """Every column of the kind, checked; with `gaps`, NaN stands for the default.
 
         Raises `Wrong`.
         """
@@ -189,8 +189,8 @@ def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
 
 def _declared(name: str, value: Scalar) -> Parameter:
     """A column that the user declared: of texts, of flags or of numbers, as its usual value is."""
-    sort = next((sort for sort in (str, bool) if isinstance(value, sort)), float)
-    return Parameter(name, "a column that was declared", sort)
+    type_ = next((each for each in (str, bool) if isinstance(value, each)), float)
+    return Parameter(name, "a column that was declared", type_)
 
 
 def _at(column: Given, row: int) -> Any:
@@ -240,5 +240,5 @@ def _all_allowed(parameter: Parameter, column: NDArray[Any]) -> bool:
         return False
     if column.dtype.kind == "f" and parameter.type is not float and not (np.rint(column) == column).all():
         return False
-    ends = (column.min(), column.max())  # a number that is none is both of them
+    ends = (column.min(), column.max())  # NaN is both of them where there is one
     return all(parameter.mistake(parameter.fitted(end.item())) is None for end in ends)

@@ -12,7 +12,7 @@ from medn.core.conditions import CONDITIONS, with_dtypes
 from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
 from medn.core.parameters import Parameter
 from medn.importing.import_table import chosen_rows
-from medn.importing.mapping import ImportMapping, Source, Wanted, imported_quantities, mapping_model, whole
+from medn.importing.mapping import ImportMapping, ValueSource, Wanted, imported_quantities, mapping_model, whole
 from medn.importing.table_file import TableFile
 from medn.layer_generators.declared_kind import DeclaredKind, column
 from medn.layer_generators.kind import layer_kinds
@@ -63,11 +63,11 @@ def declare(table: TableFile, said: Declaration) -> Declared:
     if mistakes:
         raise ConfigError(str(table.path), mistakes)
     where: dict[str, Wanted] = {names[name]: list(values) for name, values in said.where.items()}
-    sources = {name: Source(column=original) for name, original in names.items()}
+    sources = {name: ValueSource(column=original) for name, original in names.items()}
     mapping = mapping_model()(
         kind=said.kind,
-        device=sources.get("device") or Source(value=said.device or table.path.name.partition(".")[0]),
-        latency_s=Source(column=names[said.latency], scale=UNITS[_unit(said)]),
+        device=sources.get("device") or ValueSource(value=said.device or table.path.name.partition(".")[0]),
+        latency_s=ValueSource(column=names[said.latency], scale=UNITS[_unit(said)]),
         **{name: sources[name] for name in imported_quantities() if name in sources},
         columns={name: source for name, source in sources.items() if name in _inputs(names, said)},
         extra={},

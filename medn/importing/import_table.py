@@ -17,7 +17,7 @@ from medn.core.errors import ConfigError, NothingMeasured, UsageError, unknown
 from medn.core.quantities import FURTHER
 from medn.core.store import Store
 from medn.core.values import Point, Samples, Visit, content_key
-from medn.importing.mapping import Cells, ImportMapping, PointReader, Source, is_wanted, positive, wanted_texts
+from medn.importing.mapping import Cells, ImportMapping, PointReader, ValueSource, is_wanted, positive, wanted_texts
 from medn.importing.table_file import TableFile, open_table
 from medn.layer_generators.declared_kind import DeclaredKind
 from medn.layer_generators.kind import layer_kinds
@@ -205,7 +205,7 @@ def _entries(
         yield point, visit
 
 
-def _measured(name: str, source: Source | None, row: Cells) -> float | str:
+def _measured(name: str, source: ValueSource | None, row: Cells) -> float | str:
     """What else the table may know of a row, or the reason why not: a gap is no mistake."""
     found = source.read(row) if source else None
     if found is None:

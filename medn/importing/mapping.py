@@ -33,7 +33,7 @@ Cells = Mapping[str, Any]
 """One row of a table: its cells by column; a missing one is None or NaN."""
 
 
-class Source(Section):
+class ValueSource(Section):
     """Where one value of a row comes from: a column, or the same value for every row."""
 
     column: str | None = None
@@ -98,14 +98,14 @@ def is_wanted(cell: Any, wanted: Wanted) -> bool:
     return cell in (wanted if isinstance(wanted, list) else [wanted]) or str(cell) in wanted_texts(wanted)
 
 
-ColumnSource = Annotated[Source, BeforeValidator(_column_or_constant)]
+ColumnSource = Annotated[ValueSource, BeforeValidator(_column_or_constant)]
 
 
 class ImportMapping(Section):
     """How the columns of a table become layers, conditions and measurements."""
 
     kind: str
-    device: Annotated[Source, BeforeValidator(_constant)] = Field(description="a device's name, or {column: ...}")
+    device: Annotated[ValueSource, BeforeValidator(_constant)] = Field(description="a device's name, or {column: ...}")
     latency_s: ColumnSource
     columns: dict[str, ColumnSource] = Field(description="parameters of the layer, and conditions")
     extra: dict[str, ColumnSource] = Field({}, description="columns of your own, kept with the conditions")
@@ -121,7 +121,7 @@ class ImportMapping(Section):
         return bool(self.test) and all(is_wanted(row[name], wanted) for name, wanted in self.test.items())
 
     @property
-    def measured(self) -> dict[str, Source | None]:
+    def measured(self) -> dict[str, ValueSource | None]:
         """Where quantities beside the latency come from, each under its name."""
         return {name: getattr(self, name, None) for name in imported_quantities()}
 

@@ -161,7 +161,7 @@ def _knows(predictor: LayerPredictor, layer: Layer) -> bool:
     """Whether a layer can be asked for. What was learned before its kind had a parameter knows nothing of it."""
     if layer.kind not in predictor.kinds:
         return False
-    return layer.values.keys() <= predictor.estimator(layer.kind).question.parameters.keys()
+    return layer.values.keys() <= predictor.estimator(layer.kind).query.parameters.keys()
 
 
 def _kind_queries(predictor: LayerPredictor, kind: str, queries: Sequence[tuple[int, LayerQuery]]) -> KindQueries:

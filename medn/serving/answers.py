@@ -10,7 +10,7 @@ from typing import Any
 
 import medn
 from medn.core.errors import UsageError, unknown
-from medn.core.ranges import Range
+from medn.core.ranges import MeasuredRange
 from medn.estimator.estimator import Estimator
 from medn.estimator.prediction import Predictions
 from medn.predictor.predictor import Predictor
@@ -124,17 +124,17 @@ def _as_json(predictions: Predictions) -> Json:
 
 
 def _about(estimator: Estimator) -> Json:
-    names = estimator.question.names
+    names = estimator.query.names
     return {
         "level": estimator.level,
-        "defaults": estimator.question.defaults,
+        "defaults": estimator.query.defaults,
         "measured": _measured(estimator.range, names),
         "constants": {name: value for name, value in estimator.constants.items() if name in names},
         "further": list(estimator.further),
     }
 
 
-def _measured(measured: Range, names: Iterable[str]) -> Json:
+def _measured(measured: MeasuredRange, names: Iterable[str]) -> Json:
     """For each column of a query that varied: the lowest and the highest number, or the categories that were seen."""
     ranges: Json = {}
     for column, name in enumerate(measured.schema.names):

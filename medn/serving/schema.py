@@ -9,7 +9,7 @@ from medn import __version__
 from medn.core.parameters import Parameter
 from medn.core.quantities import FURTHER, LATENCY
 from medn.core.values import Scalar
-from medn.estimator.query import Question
+from medn.estimator.query import Query
 from medn.serving.answers import Answers
 
 Json = dict[str, Any]
@@ -34,13 +34,11 @@ ERRORS = {
 
 def openapi(answers: Answers) -> Json:
     """The whole document."""
-    questions = {
-        kind: predictor.estimator(kind).question
-        for predictor in answers.predictors.values()
-        for kind in predictor.kinds
+    queries = {
+        kind: predictor.estimator(kind).query for predictor in answers.predictors.values() for kind in predictor.kinds
     }
     device = _device(answers)
-    components = {f"{kind}_layer": layer_schema(question, device) for kind, question in sorted(questions.items())}
+    components = {f"{kind}_layer": layer_schema(query, device) for kind, query in sorted(queries.items())}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -76,15 +74,15 @@ def openapi(answers: Answers) -> Json:
     }
 
 
-def layer_schema(question: Question, device: Json) -> Json:
+def layer_schema(query: Query, device: Json) -> Json:
     """One kind. A name that another one can set is not required by itself."""
-    kind = question.kind
-    properties = {name: _value(each, question.defaults.get(name)) for name, each in question.parameters.items()}
+    kind = query.kind
+    properties = {name: _value(each, query.defaults.get(name)) for name, each in query.parameters.items()}
     properties |= {name: _value(each, None) for name, each in kind.conveniences.items()}
     for name, targets in kind.shorthands.items():
-        properties[name] = _value(question.parameters[targets[0]], None) | {"description": f"sets {', '.join(targets)}"}
+        properties[name] = _value(query.parameters[targets[0]], None) | {"description": f"sets {', '.join(targets)}"}
     replaceable = {target for targets in kind.shorthands.values() for target in targets}
-    required = [name for name in question.parameters if name not in question.defaults and name not in replaceable]
+    required = [name for name in query.parameters if name not in query.defaults and name not in replaceable]
     if kind.conveniences:  # these may stand for any of the others
         required = []
     properties["kind"] = {"const": kind.name}

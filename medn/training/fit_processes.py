@@ -132,7 +132,7 @@ class Fitter:
     """None while libraries are loaded."""
     under_way: UnderWay | None = None
 
-    def words(self) -> str:
+    def progress(self) -> str:
         assert self.job is not None, "only asked while it is busy"
         about = f"{self.job.regressor} for {' and '.join(self.job.tables)}"
         if self.granted is None:
@@ -178,7 +178,7 @@ class Fitters:
                 if made := self._look(fitter, times):
                     yield made
             if self.on_wait:
-                self.on_wait(times.seconds_left, [fitter.words() for fitter in busy if fitter.job])
+                self.on_wait(times.seconds_left, [fitter.progress() for fitter in busy if fitter.job])
 
     def _begin(self, fitter: Fitter, job: Job, times: Timetable) -> list[Candidate] | None:
         """Start a job, or say at once why it cannot be; that costs nothing, so every run tries it again."""

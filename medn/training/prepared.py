@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import MednError, UsageError, reason_of
-from medn.core.ranges import Range, learn_range
+from medn.core.ranges import MeasuredRange, learn_range
 from medn.core.splits import PARTS, Split, SplitRows, WrongSplit
 from medn.core.table import Table
 from medn.regressors.form import Form
@@ -42,7 +42,7 @@ class Smaller:
 
     above: float
     """The work up to which they are smaller."""
-    range: Range
+    range: MeasuredRange
     roofline: Form | None
 
 
@@ -51,7 +51,7 @@ class Prepared:
     """A training table taken apart by its split, with its range."""
 
     table: TrainingTable
-    range: Range
+    range: MeasuredRange
     train: Table
     validation: Table
     calibration: Table

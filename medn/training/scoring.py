@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from medn.core.call_time import call_seconds
 from medn.core.metrics import Scores, score
+from medn.core.processor_time import processor_seconds
 from medn.core.ranges import Flags
 from medn.deployed.beyond import HELD
 from medn.deployed.calibration import UNCALIBRATED, calibrated, interval_coverage
@@ -44,7 +44,7 @@ def judged(
         deployed=deployed,
         scores=scores,
         size_bytes=form.parts().size_bytes,
-        row_us=1e6 * call_seconds(lambda: form.one(first), time.thread_time),
+        row_us=1e6 * processor_seconds(lambda: form.one(first), time.thread_time),
         checked=pack_checked(checked) if checked else {},
     )
 

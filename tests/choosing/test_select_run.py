@@ -301,7 +301,7 @@ def test_a_kind_without_a_usable_candidate_is_told_and_stays_on_the_leaderboard(
     outcome = select_run(run, Budget())
     assert [each.kind for each in outcome.chosen] == ["linear"]
     (lost,) = outcome.lost
-    assert lost.words == "activation on made-up: it crashed"
+    assert lost.sentence == "activation on made-up: it crashed"
     rows = [row for row in outcome.leaderboard.rows if row["kind"] == "activation"]
     assert {row["note"] for row in rows} == {"it crashed"}
     assert not any(row["chosen"] for row in rows)

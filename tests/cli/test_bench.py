@@ -14,7 +14,7 @@ from medn.benches import predicting as bench_predict_file
 from medn.benches.measuring import timed_share
 from medn.benches.predicting import bench_predict
 from medn.cli.main import run
-from medn.core.call_time import call_seconds
+from medn.core.processor_time import processor_seconds
 from medn.core.values import Samples, Visit
 
 
@@ -150,4 +150,4 @@ def test_the_time_of_a_call_is_the_usual_one(took_s: float) -> None:
         nonlocal now
         now += took_s
 
-    assert call_seconds(call, lambda: now) == pytest.approx(took_s)
+    assert processor_seconds(call, lambda: now) == pytest.approx(took_s)

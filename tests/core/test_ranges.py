@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from medn.core.ranges import Range, learn_range, matches_constants
+from medn.core.ranges import MeasuredRange, learn_range, matches_constants
 from medn.core.table import Array, Schema, Table
 
 SCHEMA = Schema(("size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
@@ -27,40 +27,40 @@ def made_up(rows: int, seed: int, smallest: float = 16, largest: float = 512) ->
 
 
 @pytest.fixture(scope="module")
-def learned() -> Range:
+def learned() -> MeasuredRange:
     return learn_range(made_up(400, 0), made_up(100, 1))
 
 
-def test_rows_of_the_same_origin_are_inside(learned: Range) -> None:
+def test_rows_of_the_same_origin_are_inside(learned: MeasuredRange) -> None:
     assert learned.in_range(made_up(500, 2).inputs).mean() > 0.95
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(1024, 2048), (1, 8)])
-def test_rows_beyond_a_column_are_outside(learned: Range, smallest: float, largest: float) -> None:
+def test_rows_beyond_a_column_are_outside(learned: MeasuredRange, smallest: float, largest: float) -> None:
     assert not learned.in_range(made_up(50, 3, smallest, largest).inputs).any()
 
 
-def test_a_category_that_was_not_learned_is_outside(learned: Range) -> None:
+def test_a_category_that_was_not_learned_is_outside(learned: MeasuredRange) -> None:
     inputs = made_up(20, 4).inputs
     for code in (2.0, -1.0):
         inputs[:, 3] = code
         assert not learned.in_range(inputs).any()
 
 
-def test_a_combination_that_was_never_measured_is_outside(learned: Range) -> None:
+def test_a_combination_that_was_never_measured_is_outside(learned: MeasuredRange) -> None:
     strange = np.array([[20.0, 2e8, 12 * 400.0, 0.0]])
     assert (learned.low[:3] <= strange[0, :3]).all()
     assert (strange[0, :3] <= learned.high[:3]).all()
     assert not learned.in_range(strange).any()
 
 
-def test_distance_grows_with_distance(learned: Range) -> None:
+def test_distance_grows_with_distance(learned: MeasuredRange) -> None:
     distances = [learned.distance(made_up(1, 5, size, size * 1.0001).inputs)[0] for size in (600, 1200, 4800)]
     assert distances == sorted(distances)
     assert distances[-1] > 1
 
 
-def test_clipping_leads_to_the_edge(learned: Range) -> None:
+def test_clipping_leads_to_the_edge(learned: MeasuredRange) -> None:
     clipped = learned.clip(np.array([[4096.0, 1e12, 1e9, 2.0]]))
     assert clipped[0, 0] == learned.high[0]
     assert clipped[0, 3] in (0.0, 1.0)
@@ -95,19 +95,19 @@ def test_few_rows_are_more_lenient_than_many() -> None:
     assert slacks[1] == 0.05 <= slacks[0] <= 0.15
 
 
-def test_a_range_that_leaves_free_what_is_no_input_is_read(learned: Range) -> None:
+def test_a_range_that_leaves_free_what_is_no_input_is_read(learned: MeasuredRange) -> None:
     written = {**learned.as_json(), "free": ["a column that never varied"]}
-    assert Range.from_json(written, learned.schema).free == ()
+    assert MeasuredRange.from_json(written, learned.schema).free == ()
 
 
-def test_a_range_survives_json(learned: Range) -> None:
-    again = Range.from_json(json.loads(json.dumps(learned.as_json())), SCHEMA)
+def test_a_range_survives_json(learned: MeasuredRange) -> None:
+    again = MeasuredRange.from_json(json.loads(json.dumps(learned.as_json())), SCHEMA)
     rows = made_up(100, 8, 1, 4096).inputs
     np.testing.assert_array_equal(again.in_range(rows), learned.in_range(rows))
     np.testing.assert_allclose(again.distance(rows), learned.distance(rows))
 
 
-def test_the_same_seed_gives_the_same_range(learned: Range) -> None:
+def test_the_same_seed_gives_the_same_range(learned: MeasuredRange) -> None:
     again = learn_range(made_up(400, 0), made_up(100, 1))
     np.testing.assert_array_equal(again.centres, learned.centres)
 
@@ -139,7 +139,7 @@ def test_the_nearest_row_of_a_device_is_one_that_was_measured_on_it() -> None:
 def test_the_ends_of_devices_are_read_as_they_were_written() -> None:
     table = pooled_table()
     known = learn_range(table, table)
-    read = Range.from_json(json.loads(json.dumps(known.as_json())), table.schema)
+    read = MeasuredRange.from_json(json.loads(json.dumps(known.as_json())), table.schema)
     rows = np.array([[4e6, 4e5, 0.0], [1.0, 1.0, 1.0], [4e6, 4e6, -1.0]])
     assert (read.clip(rows) == known.clip(rows)).all()
     assert read.is_same(known)
@@ -151,4 +151,4 @@ def test_ends_of_devices_that_cannot_be_are_refused(ends: object) -> None:
     written = learn_range(table, table).as_json()
     written["device_ends"] = [ends, written["device_ends"][1]]
     with pytest.raises(ValueError, match=r"range|could not convert|inhomogeneous"):
-        Range.from_json(written, table.schema)
+        MeasuredRange.from_json(written, table.schema)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medn.core.intervals import LEVEL, Interval, Spread
-from medn.core.ranges import Range, learn_range
+from medn.core.ranges import MeasuredRange, learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, EDGE, HELD, LEEWAY, OWN, WAYS
 from medn.deployed.calibration import UNCALIBRATED, calibrated
@@ -77,15 +77,15 @@ class Wild(TrueLaw):
 
 
 @pytest.fixture(scope="module")
-def learned() -> Range:
+def learned() -> MeasuredRange:
     return learn_range(made_up(400, 0), made_up(100, 1))
 
 
-def deployed(form: Form, known: Range, way: str = HELD, roofline: Form | None = None) -> Deployed:
+def deployed(form: Form, known: MeasuredRange, way: str = HELD, roofline: Form | None = None) -> Deployed:
     return Deployed(form, known, UNCALIBRATED, {}, way, roofline)
 
 
-def test_held_stays_near_the_law_where_a_forest_is_flat(learned: Range) -> None:
+def test_held_stays_near_the_law_where_a_forest_is_flat(learned: MeasuredRange) -> None:
     flat, outside = Nearest(made_up(400, 0)), made_up(200, 6, 560, 512 * 4)
     held = deployed(flat, learned).answer(outside.inputs)
     assert not held.inside.any()
@@ -93,7 +93,7 @@ def test_held_stays_near_the_law_where_a_forest_is_flat(learned: Range) -> None:
     assert np.median(flat.predict(outside.inputs) / outside.target) < 0.5
 
 
-def test_a_fitted_roofline_knows_the_overhead_too(learned: Range) -> None:
+def test_a_fitted_roofline_knows_the_overhead_too(learned: MeasuredRange) -> None:
     rows = made_up(200, 6, 4, 2048)
     found = deployed(TrueLaw(), learned, roofline=TrueLaw()).answer(rows.inputs)
     np.testing.assert_array_equal(found.inside, learned.in_range(rows.inputs))
@@ -101,25 +101,25 @@ def test_a_fitted_roofline_knows_the_overhead_too(learned: Range) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_predictions_inside_are_left_alone(learned: Range, way: str) -> None:
+def test_predictions_inside_are_left_alone(learned: MeasuredRange, way: str) -> None:
     rows = made_up(50, 7)
     inside = learned.in_range(rows.inputs)
     found = deployed(TrueLaw(), learned, way).predict(rows.inputs[inside])
     np.testing.assert_allclose(found, rows.target[inside], rtol=1e-12)
 
 
-def test_own_is_what_the_form_says(learned: Range) -> None:
+def test_own_is_what_the_form_says(learned: MeasuredRange) -> None:
     rows = made_up(200, 6, 4, 2048)
     np.testing.assert_allclose(deployed(TrueLaw(), learned, OWN).predict(rows.inputs), rows.target, rtol=1e-12)
 
 
-def test_edge_does_not_grow_with_the_work(learned: Range) -> None:
+def test_edge_does_not_grow_with_the_work(learned: MeasuredRange) -> None:
     rows = made_up(50, 6, 1000, 2048).inputs
     expected = law(learned.clip(rows))
     np.testing.assert_allclose(deployed(TrueLaw(), learned, EDGE).predict(rows), expected, rtol=1e-12)
 
 
-def test_bounded_lets_no_form_run_away_from_the_work(learned: Range) -> None:
+def test_bounded_lets_no_form_run_away_from_the_work(learned: MeasuredRange) -> None:
     rows = made_up(100, 6, 560, 2048)
     wild, bounded = (deployed(Wild(), learned, way).predict(rows.inputs) / rows.target for way in (OWN, BOUNDED))
     assert wild.min() > 99
@@ -128,14 +128,14 @@ def test_bounded_lets_no_form_run_away_from_the_work(learned: Range) -> None:
     np.testing.assert_allclose(calm, rows.target, rtol=1e-12)
 
 
-def test_the_growth_of_a_roofline_is_bounded_by_that_of_the_work(learned: Range) -> None:
+def test_the_growth_of_a_roofline_is_bounded_by_that_of_the_work(learned: MeasuredRange) -> None:
     rows = made_up(100, 6, 560, 2048)
     held = deployed(TrueLaw(), learned, roofline=Wild()).predict(rows.inputs)
     assert (held / rows.target).max() < 3 * np.exp(LEEWAY)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_category_that_was_not_learned_is_taken_for_the_usual_one(learned: Range, way: str) -> None:
+def test_a_category_that_was_not_learned_is_taken_for_the_usual_one(learned: MeasuredRange, way: str) -> None:
     class ByCategory(TrueLaw):
         def log_value(self, inputs: Array) -> Array:
             assert set(inputs[:, 3]) <= {0.0, 1.0}
@@ -162,7 +162,7 @@ def test_without_work_columns_the_edge_is_all_that_is_held() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_packed_answers_alike(learned: Range, way: str) -> None:
+def test_what_is_packed_answers_alike(learned: MeasuredRange, way: str) -> None:
     noisy = replace(made_up(300, 3), target=made_up(300, 3).target * np.exp(np.linspace(-0.2, 0.2, 300)))
     made = calibrated(deployed(TrueLaw(), learned, way, TrueLaw()), noisy, noisy)
     made = replace(made, interval=replace(made.interval, widening=0.3), constants={"threads": 1, "cache": "hot"})
@@ -174,7 +174,7 @@ def test_what_is_packed_answers_alike(learned: Range, way: str) -> None:
     assert (again.constants, again.schema, again.interval) == (made.constants, made.schema, made.interval)
 
 
-def test_what_an_earlier_version_packed_is_held_and_as_wide_as_it_was(learned: Range) -> None:
+def test_what_an_earlier_version_packed_is_held_and_as_wide_as_it_was(learned: MeasuredRange) -> None:
     interval = Interval(LEVEL, 1.0, 40, Spread(-9.0, 1.0, (-2.0, 0.1, 0.05, 0.4), -3.0, 1.0), 40)
     facts, arrays = pack_deployed(replace(deployed(TrueLaw(), learned), interval=interval))
     for name in ("way", "roofline"):
@@ -190,7 +190,7 @@ def test_what_an_earlier_version_packed_is_held_and_as_wide_as_it_was(learned: R
     np.testing.assert_allclose((found.low, found.high), expected)
 
 
-def test_one_row_is_answered_as_a_table_is(learned: Range) -> None:
+def test_one_row_is_answered_as_a_table_is(learned: MeasuredRange) -> None:
     interval = Interval(LEVEL, 1.0, 40, Spread(-9.0, 1.0, (-2.0, 0.1, 0.05, 0.4), -3.0, 1.0), 40, 0.3)
     made = replace(deployed(TrueLaw(), learned), interval=interval)
     rows = made_up(50, 7).inputs

@@ -79,9 +79,9 @@ def test_a_gradient_is_what_a_little_more_costs(name: str, network: Predictor) -
 
     def latency_s(value: float) -> float:
         """Of a layer whose size is no whole number, its remainders held."""
-        opened = {**estimator.question.open(given, 1), name: np.array([value])}
+        opened = {**estimator.query.open(given, 1), name: np.array([value])}
         inputs = as_inputs({**opened, **analytic_columns(estimator.kind, opened)}, estimator.range.schema)
-        start = estimator.question.open(given, 1)
+        start = estimator.query.open(given, 1)
         before = as_inputs({**start, **analytic_columns(estimator.kind, start)}, estimator.range.schema)
         held = [estimator.range.schema.index(column) for column in estimator.range.free]
         inputs[:, held] = before[:, held]
@@ -112,15 +112,15 @@ def test_there_is_no_gradient_where_nothing_was_measured(network: Predictor) -> 
 def test_every_kind_has_slopes(name: str) -> None:
     from medn.core.table import Schema
     from medn.estimator.gradient import input_slopes
-    from medn.estimator.query import Question
+    from medn.estimator.query import Query
 
     kind = layer_kinds[name]
     for fraction in (0.2, 0.5, 0.8):
         given = {parameter: domain.at(fraction) for parameter, domain in kind.sweep.items()}
-        question = Question(kind, {})
-        opened = question.open(given, 1)
+        query = Query(kind, {})
+        opened = query.open(given, 1)
         features = analytic_columns(kind, opened)
-        names, slopes = input_slopes(question, opened, Schema(("flops", "moved_bytes")), ())
+        names, slopes = input_slopes(query, opened, Schema(("flops", "moved_bytes")), ())
         assert (slopes[:, names.index("batch_size")] >= 0).all()
         flops = float(np.asarray(features["flops"]).ravel()[0])
         assert slopes[0, names.index("batch_size")] == pytest.approx(flops / 1, rel=0.2)

@@ -231,7 +231,7 @@ def test_a_table_has_a_bounded_number_of_rows(predictor: Predictor) -> None:
 @pytest.mark.parametrize("size", [10**60, HUGE, np.array([64.0, 1e60])], ids=["large", "huge", "column"])
 def test_a_layer_whose_work_is_no_number_is_refused(size: Any, predictor: Predictor) -> None:
     estimator = predictor.estimator("linear")
-    opened = {**estimator.question.open_one(LAYER), "in_features": size}
+    opened = {**estimator.query.open_one(LAYER), "in_features": size}
     with pytest.raises(Wrong, match="this layer is too large") as caught:
         estimator._prepared(opened, np.size(size))
     assert caught.value.row == (1 if isinstance(size, np.ndarray) else caught.value.row)

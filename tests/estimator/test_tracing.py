@@ -12,7 +12,7 @@ import pytest
 
 from medn.core.errors import ConfigError
 from medn.core.values import Layer
-from medn.estimator.query import Question, Wrong
+from medn.estimator.query import Query, Wrong
 from medn.estimator.tracing import Symbol, Tape, compiled, written
 from medn.layer_generators.features import analytic_columns, analytic_features
 from medn.layer_generators.kind import LayerKind, layer_kinds
@@ -72,10 +72,10 @@ def test_columns_of_many_layers_give_the_features_of_each(name: str) -> None:
 def test_good_layers_pass_the_rules_together(name: str) -> None:
     kind = layer_kinds[name]
     layers = list(draws(kind, 60))
-    question = Question(kind, {})
-    opened = question.open(columns_of(kind, layers), len(layers))
-    assert len(question._passes) <= 12
-    assert set(opened) == {each.name for each in kind.parameters} | set(question.conditions)
+    query = Query(kind, {})
+    opened = query.open(columns_of(kind, layers), len(layers))
+    assert len(query._passes) <= 12
+    assert set(opened) == {each.name for each in kind.parameters} | set(query.conditions)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_one_layer_that_breaks_a_rule_is_found(name: str, wrong: dict[str, A
     for parameter, value in wrong.items():
         columns[parameter][31] = value
     with pytest.raises(Wrong, match=words) as caught:
-        Question(kind, {}).open(columns, len(layers))
+        Query(kind, {}).open(columns, len(layers))
     assert caught.value.row == 31
 
 

@@ -82,7 +82,7 @@ def test_the_fast_way_is_taken(predictor: Predictor) -> None:
 
 def test_predictions_are_those_of_the_form_where_was_measured(predictor: Predictor) -> None:
     found, estimator = predictor.predict(layers(40), "linear"), predictor.estimator("linear")
-    opened = estimator.question.open(layers(40), 40)
+    opened = estimator.query.open(layers(40), 40)
     inputs = as_inputs({**opened, **analytic_columns(estimator.kind, opened)}, estimator.range.schema)
     inside = found.in_range
     np.testing.assert_allclose(found.latency_s[inside], estimator.deployed.form.predict(inputs)[inside], rtol=1e-6)

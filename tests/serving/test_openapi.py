@@ -98,11 +98,11 @@ def test_the_schema_of_a_table_agrees_with_the_server(
 
 
 def test_a_name_that_a_shorthand_sets_is_not_required() -> None:
-    from medn.estimator.query import Question
+    from medn.estimator.query import Query
     from medn.layer_generators.kind import layer_kinds
     from medn.serving.schema import layer_schema
 
-    schema = layer_schema(Question(layer_kinds["max_pool2d"], {}), {"type": "string"})
+    schema = layer_schema(Query(layer_kinds["max_pool2d"], {}), {"type": "string"})
     layer = {"kind": "max_pool2d", "channels": 8, "in_h": 8, "in_w": 8, "kernel_size": 2}
     jsonschema.Draft202012Validator(schema).validate(layer)
 

@@ -51,9 +51,9 @@ def haq_table(
 
 def _question(predictor: LayerPredictor, layer: Layer, pair: tuple[int, int], dtypes: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": layer.kind, **layer.values}
-    if set(BITS) <= set(predictor.estimator(layer.kind).question.names):
+    if set(BITS) <= set(predictor.estimator(layer.kind).query.names):
         return row | dict(zip(BITS, pair, strict=True))
-    return row | {"dtype": narrowest(dtypes, max(pair), predictor.estimator(layer.kind).question.element_bytes)}
+    return row | {"dtype": narrowest(dtypes, max(pair), predictor.estimator(layer.kind).query.element_bytes)}
 
 
 def narrowest(dtypes: Sequence[str], bits: int, element_bytes: Mapping[str, float] = ELEMENT_BYTES) -> str:

@@ -1,6 +1,8 @@
-"""How long a call takes on one thread, in processor time, and a fixed piece of work to compare it with.
+"""How long a call of medn's own takes on one thread, in processor time, and a fixed piece of work to compare it with.
 
-How many times as long as the reference something takes compares between machines where microseconds do not.
+How many times as long as the reference something takes compares between machines where microseconds do not. This is no
+measuring loop for layers: those are timed by the wall clock of their device, in samples that are all kept
+(`medn.devices.measuring`), while one number for a call in this process is enough here.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def reference() -> Array:
     return result
 
 
-def call_seconds(call: Callable[[], object], clock: Clock) -> float:
+def processor_seconds(call: Callable[[], object], clock: Clock) -> float:
     """The usual time of a call: the median of a few series, each as long as makes reading the clock cheap."""
     began = clock()
     call()
