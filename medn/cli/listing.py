@@ -134,12 +134,16 @@ def _samplers() -> list[Row]:
 
 
 def _probes() -> list[Row]:
-    from medn.devices.probe import probes, reading
+    from medn.devices.machine_client import MachineClient
+    from medn.devices.probe import probes
+    from medn.devices.transport import THIS_MACHINE
+    from medn.layer_generators.sweep import ProbeChoice
 
-    found = [(probe, *reading(probe)) for probe in probes.values()]
+    with MachineClient(THIS_MACHINE) as machine:
+        readings = [(probe, *machine.read(ProbeChoice(name=probe.name))) for probe in probes.values()]
     return [
         {"name": probe.name, "description": probe.description, "now": number, "missing": reason or None}
-        for probe, number, reason in found
+        for probe, number, reason in readings
     ]
 
 

@@ -39,8 +39,8 @@ class MachineClient(Client):
         """What a probe says now, or None and why it says nothing."""
         if probe.name in self._silent_probes:
             return None, self._silent_probes[probe.name]
-        self.start()
         try:
+            self.start()  # which may take longer than a probe
             request = {"do": "probe", "name": probe.name, "file": probe.file, "scale": probe.scale}
             answer = self.ask(request, PROBE_S)
         except ChildFailed as failure:

@@ -13,6 +13,7 @@ from medn.cli.main import run
 from medn.devices.backend import backends
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import parse_sweep
+from tests.conftest import load_plugins
 
 
 @pytest.fixture
@@ -65,6 +66,15 @@ def test_a_device_is_available_or_says_what_is_missing(data: Any) -> None:
     assert [row["name"] for row in rows] == list(backends)
     assert all(row["available"] == (row["missing"] is None) for row in rows)
     assert all(row["available"] == bool(row["versions"]) for row in rows)
+
+
+def test_probes_that_hang_or_crash_are_listed_with_what_they_do(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_plugins(monkeypatch, "shaky_probes")
+    monkeypatch.setattr("medn.devices.machine_client.PROBE_S", 0.5)
+    missing = {row["name"]: row["missing"] for row in data("list", "probes")}
+    assert missing["load_average"] is None
+    assert missing["test_hanging"] == "no answer within 0.5 s; it is not read again"
+    assert missing["test_crashing"] == "the process died (exit code 7); it is not read again"
 
 
 def test_every_config_that_comes_along_parses(data: Any) -> None:
