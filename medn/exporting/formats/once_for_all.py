@@ -28,7 +28,7 @@ SQUEEZE = 4
 CLASSES = 1000
 
 
-class Stage(NamedTuple):
+class NetworkStage(NamedTuple):
     """Blocks of one width, before it is multiplied."""
 
     width: int
@@ -39,11 +39,11 @@ class Stage(NamedTuple):
 
 STEM, FINAL, MIXED = 16, 960, 1280
 STAGES = (
-    Stage(24, 2, False, False),
-    Stage(40, 2, True, False),
-    Stage(80, 2, False, True),
-    Stage(112, 1, True, True),
-    Stage(160, 2, True, True),
+    NetworkStage(24, 2, False, False),
+    NetworkStage(40, 2, True, False),
+    NetworkStage(80, 2, False, True),
+    NetworkStage(112, 1, True, True),
+    NetworkStage(160, 2, True, True),
 )
 KERNELS = (3, 5, 7)
 EXPANSIONS = (3, 4, 6)
