@@ -25,7 +25,7 @@ from medn.model.measured_models import Measured, Timeable, measure_models, plain
 if TYPE_CHECKING:
     import torch
 
-TEACHING = (
+FITTED = (
     *("resnet18", "mobilenetv3_large_100", "efficientnet_b0", "densenet121", "convnext_atto"),
     *("vit_small_patch16_224", "poolformer_s12", "ghostnet_100", "bert"),
 )
@@ -90,8 +90,8 @@ def shapes(case: Case, with_data: bool = False) -> tuple[torch.nn.Module, Inputs
 
 def check_names(names: Sequence[str]) -> None:
     for name in names:
-        if name not in (*TEACHING, *UNSEEN):
-            raise UsageError(unknown("model", name, (*TEACHING, *UNSEEN)))
+        if name not in (*FITTED, *UNSEEN):
+            raise UsageError(unknown("model", name, (*FITTED, *UNSEEN)))
 
 
 class Kept:
@@ -168,7 +168,7 @@ def _tell(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", action="append", required=True, help="repeat it for several")
-    parser.add_argument("--models", nargs="+", default=[*TEACHING, *UNSEEN], metavar="NAME")
+    parser.add_argument("--models", nargs="+", default=[*FITTED, *UNSEEN], metavar="NAME")
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--processor-time", action="store_true", help="count it where it is less, on a busy machine")

@@ -24,7 +24,7 @@ import numpy as np
 
 from experiments.measured_models import (
     BATCH_SIZES,
-    TEACHING,
+    FITTED,
     UNSEEN,
     Case,
     Kept,
@@ -73,7 +73,7 @@ WAYS = (
     ALL_FITTED,
 )
 
-LEFT_OUT, NEW, OTHER_BATCH = "teaches, left out", "unseen", "unseen, only batch size 1 teaches"
+LEFT_OUT, NEW, OTHER_BATCH = "fitted, left out", "unseen", "unseen, fitted at batch size 1 alone"
 
 Predictions = dict[Case, ModelPrediction]
 
@@ -86,13 +86,13 @@ class Networks:
         predictor: Predictor,
         captured: Mapping[Case, CapturedModel],
         measured: Mapping[Case, Measured],
-        teaching: Sequence[str],
+        fitted: Sequence[str],
     ) -> None:
         self.predictor = predictor
         self.backend = predictor.bundle.backend(predictor.device)
         self.measured = measured
-        self.fitted_cases = [case for case in measured if case.network in teaching]
-        self.unseen = [case for case in measured if case.network not in teaching]
+        self.fitted_cases = [case for case in measured if case.network in fitted]
+        self.unseen = [case for case in measured if case.network not in fitted]
         self._prepared = {
             fused: {case: PreparedModel(predictor, captured[case], fused) for case in measured}
             for fused in (False, True)
@@ -258,18 +258,18 @@ def draw(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bundle", type=Path, action="append", required=True, help="repeat it for several bundles")
-    parser.add_argument("--teaching", nargs="+", default=list(TEACHING), metavar="NAME")
+    parser.add_argument("--fitted", nargs="+", default=list(FITTED), metavar="NAME")
     parser.add_argument("--unseen", nargs="+", default=list(UNSEEN), metavar="NAME")
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
     parser.add_argument("--kept", action="store_true", help="only what was measured before")
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
-    names = [*options.teaching, *options.unseen]
+    names = [*options.fitted, *options.unseen]
     check_names(names)
-    if len(set(options.teaching)) <= FEWEST_NETWORKS:
-        raise UsageError(f"--teaching: name more than {FEWEST_NETWORKS}, as each is left out in turn")
-    if both := set(options.teaching) & set(options.unseen):
-        raise UsageError(f"--unseen: {', '.join(sorted(both))} must not teach as well")
+    if len(set(options.fitted)) <= FEWEST_NETWORKS:
+        raise UsageError(f"--fitted: name more than {FEWEST_NETWORKS}, as each is left out in turn")
+    if both := set(options.fitted) & set(options.unseen):
+        raise UsageError(f"--unseen: {', '.join(sorted(both))} must not be fitted as well")
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -283,12 +283,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for device in bundle.devices:
             passes = 0 if options.kept else 1
             measured = measured_once(kept, bundle.backend(device), cases, tell, passes)
-            networks = Networks(Predictor(bundle, device), captured, measured, options.teaching)
+            networks = Networks(Predictor(bundle, device), captured, measured, options.fitted)
             more_rows, more_ways, composition = compare(networks)
             rows, ways = rows + more_rows, ways + more_ways
             composition.save(folder / f"composition-{networks.backend}.json")
             compositions[networks.backend] = asdict(composition)
-    about = {"threads": 1, "teaching": options.teaching, "unseen": options.unseen, "compositions": compositions}
+    about = {"threads": 1, "fitted": options.fitted, "unseen": options.unseen, "compositions": compositions}
     summary = list(summary_rows(rows))
     for name, table in (("whole_models", rows), ("whole_models_summary", summary), ("whole_models_ways", ways)):
         write_tables(options.out, name, table, about)

@@ -16,8 +16,8 @@ from medn.model import measured_models as measuring
 from medn.model.composition import load_composition
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
-TEACHING = ("mobilenetv3_large_100", "ghostnet_100", "resnet18", "convnext_atto")
-NAMED = ["--teaching", *TEACHING, "--unseen", "lcnet_100", "--batch-sizes", "1", "2"]
+FITTED = ("mobilenetv3_large_100", "ghostnet_100", "resnet18", "convnext_atto")
+NAMED = ["--fitted", *FITTED, "--unseen", "lcnet_100", "--batch-sizes", "1", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def test_networks_are_measured_predicted_and_kept(
     written = json.loads((tmp_path / "whole_models.json").read_text())["rows"]
     found = {(row["set"], row["network"], row["batch size"]) for row in written}
     assert {("unseen", "lcnet_100", size) for size in (1, 2)} < found
-    assert {("teaches, left out", name, size) for name in TEACHING for size in (1, 2)} < found
-    assert ("unseen, only batch size 1 teaches", "lcnet_100", 2) in found
+    assert {("fitted, left out", name, size) for name in FITTED for size in (1, 2)} < found
+    assert ("unseen, fitted at batch size 1 alone", "lcnet_100", 2) in found
     assert all(row["predicted ms"] > 0 and row["measured ms"] > 0 for row in written)
     ways = [row["layers added up"] for row in json.loads((tmp_path / "whole_models_ways.json").read_text())["rows"]]
     assert ways[0] == "every layer alone"
@@ -65,8 +65,8 @@ def test_more_passes_add_visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("named", "mistake"),
     [
         (["--unseen", "lcnet_10"], "Did you mean 'lcnet_100'"),
-        (["--teaching", "resnet18", "bert"], "--teaching: name more than 3"),
-        (["--unseen", "vgg11", "resnet18"], "--unseen: resnet18 must not teach as well"),
+        (["--fitted", "resnet18", "bert"], "--fitted: name more than 3"),
+        (["--unseen", "vgg11", "resnet18"], "--unseen: resnet18 must not be fitted as well"),
     ],
 )
 def test_networks_that_cannot_be_compared_are_one_sentence(named: list[str], mistake: str, bundle: Path) -> None:
