@@ -85,6 +85,21 @@ def _conditions() -> list[Row]:
     ]
 
 
+def _quantities() -> list[Row]:
+    from medn.core.quantities import LATENCY, all_quantities
+
+    return [
+        {
+            "name": each.name,
+            "unit": each.unit,
+            "told": "from all samples" if each.derive else "of each visit",
+            "learned": "as a multiple of the latency" if each.over_latency else "by itself",
+            "about": each.about,
+        }
+        for each in (LATENCY, *all_quantities().values())
+    ]
+
+
 def _declared(parameter: Parameter) -> Row:
     """What a value may be, and is where nothing is said."""
     return {
@@ -205,6 +220,7 @@ def _first_comment(path: Path) -> str:
 LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "kinds": _kinds,
     "conditions": _conditions,
+    "quantities": _quantities,
     "devices": _devices,
     "samplers": _samplers,
     "probes": _probes,

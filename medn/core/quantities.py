@@ -100,6 +100,16 @@ class Quantity:
         limit = "" if math.isinf(self.high) else f" and at most {self.high:g}"
         return f"must be a number above {self.low:g}{limit} (got {'nothing' if value is None else shown(value)})"
 
+    def reading(self, value: float) -> float | str:
+        """A measured value as a visit holds it; nothing at all is measured too, but what cannot be is told instead.
+
+        >>> Quantity("cache_misses", "misses", "lines not found in the cache").reading(-3.0)
+        'it read -3, which is not from 0 to inf'
+        """
+        if self.low <= value <= self.high and value < math.inf:
+            return self.rounded(value)
+        return f"it read {value:g}, which is not from {self.low:g} to {self.high:g}"
+
     def rounded(self, value: float) -> float:
         """As it is kept: bytes and other things that are counted are whole."""
         return round(value) if self.type is int else float(value)

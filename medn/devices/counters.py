@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 from medn.core.errors import reason_of
-from medn.core.quantities import all_quantities
+from medn.core.quantities import FURTHER, all_quantities
 from medn.devices.energy import EnergyMeter
 
 Counter = Callable[[], float]
@@ -36,8 +35,10 @@ def readings(known: Mapping[str, Counter]) -> dict[str, float | str]:
 def growth(before: Readings, after: Readings, calls: int, kept: float) -> dict[str, float | str]:
     """What each grew by per call, as much of it as a call keeps; the reason where a reading failed.
 
-    >>> growth({"energy_j": 1.0, "misses": 5.0}, {"energy_j": 3.0, "misses": "no permission"}, calls=4, kept=0.5)
-    {'energy_j': 0.25, 'misses': 'no permission'}
+    >>> growth({"energy_j": 1.0}, {"energy_j": 3.0}, calls=4, kept=0.5)
+    {'energy_j': 0.25}
+    >>> growth({"energy_j": 1.0}, {"energy_j": "no permission"}, calls=4, kept=0.5)
+    {'energy_j': 'no permission'}
     """
     found: dict[str, float | str] = {}
     for name, first in before.items():
@@ -45,6 +46,5 @@ def growth(before: Readings, after: Readings, calls: int, kept: float) -> dict[s
         if isinstance(first, str) or isinstance(last, str):
             found[name] = first if isinstance(first, str) else last
             continue
-        grown = kept * (last - first) / calls
-        found[name] = grown if math.isfinite(grown) else f"it grew by {grown}, which is no finite number"
+        found[name] = FURTHER[name].reading(kept * (last - first) / calls)
     return found

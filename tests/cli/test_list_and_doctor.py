@@ -33,6 +33,7 @@ def test_listing_nothing_in_particular_counts_what_there_is(data: Any) -> None:
     listings = {
         "kinds",
         "conditions",
+        "quantities",
         "devices",
         "samplers",
         "probes",
