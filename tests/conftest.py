@@ -37,6 +37,12 @@ def own_load_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def mode_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of this test know the backend `modes`, and so does this process."""
+    load_plugins(monkeypatch, "mode_backend")
+
+
+@pytest.fixture
 def wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes of this test know the backend `twice`, and so does this process."""
     load_plugins(monkeypatch, "wrong_backend")

@@ -110,6 +110,15 @@ def test_what_a_backend_cannot_run_is_a_row_that_says_so(swept: RunFolder) -> No
     assert found == {"fp32": ("ok", ""), "nvfp4": ("unsupported", "torch does not run layers in nvfp4, ")}
 
 
+@pytest.mark.usefixtures("mode_backend")
+def test_a_backend_finds_the_users_own_condition(tmp_path: Path) -> None:
+    written = {**SWEEP, "devices": ["modes"], "columns": {"power_mode": ["low", "high"]}}
+    run_sweep(parse_sweep(json.dumps(written)), RunFolder(tmp_path))
+    with RunFolder(tmp_path).store() as store:
+        found = {each.point.condition.own["power_mode"]: each.status for each in store.measurements()}
+    assert found == {"low": "unsupported", "high": "ok"}
+
+
 def test_visits_are_grouped_by_the_state_of_the_machine(swept: RunFolder) -> None:
     with swept.store() as store:
         measured = sorted(store.measurements(), key=lambda each: each.visits[0].started_at)
