@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.imprint import changes_by_capture
 from experiments.real_models import IMAGE_MODELS, LANGUAGE_MODELS, SMALL, image_model, language_model
 from experiments.script import end_with
+from experiments.state_snapshot import changes_by_capture
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel

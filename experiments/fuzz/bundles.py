@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.fuzz.harness import Draw, instrumented, isolated
 from experiments.fuzz.mutations import Arrays, Json, mutate_arrays, mutate_facts
-from experiments.fuzz.running import Draw, instrumented, isolated
 
 with instrumented():
     import safetensors.numpy

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.fuzz.running import Draw
+from experiments.fuzz.harness import Draw
 
 Json = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

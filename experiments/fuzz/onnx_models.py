@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx
 
-from experiments.fuzz.running import Draw, damaged, instrumented, run
+from experiments.fuzz.harness import Draw, damaged, instrumented, run
 
 with instrumented():
     from medn.capture.capture import capture

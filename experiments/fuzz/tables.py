@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.fuzz.running import Draw, instrumented, run
+from experiments.fuzz.harness import Draw, instrumented, run
 
 with instrumented():
     from medn.core.errors import MednError

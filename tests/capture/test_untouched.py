@@ -18,8 +18,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.imprint import changes_by_capture, differences, imprint, random_imprint
 from experiments.real_models import SMALL, image_model, language_model
+from experiments.state_snapshot import changes_by_capture, differences, random_snapshot, snapshot
 from medn.capture.capture import capture
 from medn.core.errors import MednError, UsageError
 from tests.capture import hostile
@@ -33,12 +33,12 @@ def seeded() -> None:
 
 def everything(net: nn.Module, inputs: Any) -> dict[str, Any]:
     """The model, its inputs, its classes, the names of its file, and what all share."""
-    found = {**imprint(net), **imprint(inputs, "inputs"), **random_imprint()}
+    found = {**snapshot(net), **snapshot(inputs, "inputs"), **random_snapshot()}
     for kind in {type(part) for part in net.modules() if not type(part).__module__.startswith("torch")}:
         for name, value in vars(kind).items():
-            found |= imprint(value, f"{kind.__name__}.{name}")
+            found |= snapshot(value, f"{kind.__name__}.{name}")
     for name in ("LAST", "LOG", "STATE"):
-        found |= imprint(getattr(hostile, name), name)
+        found |= snapshot(getattr(hostile, name), name)
     return found
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.fuzz import running
+from experiments.fuzz import harness
 from experiments.fuzz.bundles import main as fuzz_bundles
-from experiments.fuzz.running import isolated
+from experiments.fuzz.harness import isolated
 
 
 def test_forged_bundles_are_refused_or_predict(bundle_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,7 +18,7 @@ def test_forged_bundles_are_refused_or_predict(bundle_path: Path, capsys: pytest
 
 
 def test_what_raises_crashes_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "STUCK_S", 1)
+    monkeypatch.setattr(harness, "STUCK_S", 1)
 
     def once(data: bytes) -> None:
         number = data[0] % 4
@@ -30,7 +30,7 @@ def test_what_raises_crashes_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch) 
             while True:
                 signal.pause()
 
-    monkeypatch.setattr(running, "_input", lambda seed, number: bytes([number]))
+    monkeypatch.setattr(harness, "_input", lambda seed, number: bytes([number]))
     found = isolated(once, 4, seed=0)
     assert [number for number, _ in found] == [1, 2, 3]
     assert "raised" in found[0][1]

@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-Imprint = Mapping[str, Hashable]
-"""What was found at each path."""
+Snapshot = Mapping[str, Hashable]
+"""The state at each path."""
 
 
-def imprint(value: Any, path: str = "model") -> Imprint:
+def snapshot(value: Any, path: str = "model") -> Snapshot:
     """What the value and all that it holds look like: attributes, items, closures, and tensors with their memory."""
     state: dict[str, Hashable] = {}
     _look(value, path, state, {})
     return state
 
 
-def random_imprint() -> Imprint:
+def random_snapshot() -> Snapshot:
     """The states of the random generators that everybody shares, and what torch is set to."""
     import numpy as np
     import torch
@@ -36,7 +36,7 @@ def random_imprint() -> Imprint:
     }
 
 
-def differences(before: Imprint, after: Imprint) -> list[str]:
+def differences(before: Snapshot, after: Snapshot) -> list[str]:
     """The paths at which two imprints differ."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
@@ -45,8 +45,8 @@ def changes_by_capture(model: Any, inputs: Any) -> list[str]:
     """What differs once the model was captured, where nothing should."""
     from medn.capture.capture import capture
 
-    def everything() -> Imprint:
-        return {**imprint(model), **imprint(inputs, "inputs"), **random_imprint()}
+    def everything() -> Snapshot:
+        return {**snapshot(model), **snapshot(inputs, "inputs"), **random_snapshot()}
 
     before = everything()
     capture(model, inputs)
