@@ -33,7 +33,7 @@ from medn.core.errors import MednError, UsageError
 from medn.core.table import Array
 from medn.core.values import Condition
 from medn.devices.backend import HostTimer
-from medn.devices.measuring import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
+from medn.devices.take_samples import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
 from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds
 from medn.model.prepared_model import predict_model

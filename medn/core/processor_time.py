@@ -2,7 +2,7 @@
 
 How many times as long as the reference something takes compares between machines where microseconds do not. This is no
 measuring loop for layers: those are timed by the wall clock of their device, in samples that are all kept
-(`medn.devices.measuring`), while one number for a call in this process is enough here.
+(`medn.devices.take_samples`), while one number for a call in this process is enough here.
 """
 
 from __future__ import annotations

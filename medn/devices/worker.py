@@ -20,9 +20,9 @@ from medn.devices.backend import Backend, Runner, backends
 from medn.devices.cache import cache_flusher
 from medn.devices.counters import Counter, counters, growth, readings
 from medn.devices.held_utilization import HeldUtilization
-from medn.devices.measuring import VisitOptions, process_resources, take_samples
 from medn.devices.memory import PeakMemory, limit_memory
 from medn.devices.requests import Json, answer_requests
+from medn.devices.take_samples import VisitOptions, process_resources, take_samples
 from medn.devices.workload import Workload, make_workload, output_error
 
 TRIAL_LAYER = Layer("linear", freeze({"in_features": 8, "out_features": 8, "rows": 1, "bias": True}))

@@ -14,7 +14,7 @@ from medn.core.child import ChildFailed
 from medn.core.errors import DeviceUnavailable
 from medn.core.values import Point, Samples, Visit, wrong_output
 from medn.devices.machine_client import MachineClient, Machines
-from medn.devices.measuring import IDLE_QUANTILE, LOADED_QUANTILE
+from medn.devices.take_samples import IDLE_QUANTILE, LOADED_QUANTILE
 from medn.devices.transport import Device
 from medn.devices.worker_client import WorkerClient
 from medn.layer_generators.sweep import Measure, ProbeChoice

@@ -12,7 +12,7 @@ import numpy as np
 from medn.core.errors import DeviceUnavailable, MednError, UsageError
 from medn.core.values import Condition, Layer
 from medn.devices.backend import Backend, Runner, Unsupported, backends
-from medn.devices.measuring import VisitOptions, process_resources, take_samples
+from medn.devices.take_samples import VisitOptions, process_resources, take_samples
 from medn.devices.workload import Workload, output_error
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from medn.core.values import Condition, Layer, Samples
 from medn.devices.backend import Runner, Unsupported, backends
-from medn.devices.measuring import MOST_PROFILED, run_for_profile
+from medn.devices.take_samples import MOST_PROFILED, run_for_profile
 from medn.devices.worker import Worker, answer_request
 from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds

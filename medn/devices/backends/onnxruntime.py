@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from medn.core.text import first_line
 from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsupported, backends
-from medn.devices.measuring import run_for_profile
+from medn.devices.take_samples import run_for_profile
 from medn.devices.workload import Workload
 
 CONVERSIONS = ("ReorderInput", "ReorderOutput")

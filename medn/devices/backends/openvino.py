@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from medn.core.text import last_line
 from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsupported, backends
-from medn.devices.measuring import run_for_profile
 from medn.devices.quantize import Parts, quantized, quantizer, to_bytes, to_parts
+from medn.devices.take_samples import run_for_profile
 from medn.devices.workload import Workload
 
 WARM_UP_RUNS = 3

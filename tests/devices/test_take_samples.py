@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medn.devices.measuring import LEAST_SAMPLES, MOST_SAMPLES, VisitOptions, half_width, take_samples
+from medn.devices.take_samples import LEAST_SAMPLES, MOST_SAMPLES, VisitOptions, half_width, take_samples
 
 
 class FakeMachine:
