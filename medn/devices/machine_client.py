@@ -39,10 +39,9 @@ class MachineClient(Client):
         """What a probe says now, or None and why it says nothing."""
         if probe.name in self._silent_probes:
             return None, self._silent_probes[probe.name]
+        request = {"do": "probe", "name": probe.name, "file": probe.file, "scale": probe.scale}
         try:
-            self.start()  # which may take longer than a probe
-            request = {"do": "probe", "name": probe.name, "file": probe.file, "scale": probe.scale}
-            answer = self.ask(request, PROBE_S)
+            answer = self._ask_twice(request, PROBE_S)
         except ChildFailed as failure:
             self._silent_probes[probe.name] = f"{failure.reason}; it is not read again"
             return None, self._silent_probes[probe.name]
@@ -59,13 +58,13 @@ class MachineClient(Client):
         except ChildFailed:
             return {}
 
-    def _ask_twice(self, request: Json) -> Json:
+    def _ask_twice(self, request: Json, timeout_s: float = START_S) -> Json:
         try:
-            return self.ask(request, START_S)
+            return self.ask(request, timeout_s)
         except ChildFailed:
             if self.process_id is not None:  # it is well, and says that it cannot
                 raise
-            return self.ask(request, START_S)
+            return self.ask(request, timeout_s)
 
 
 class Machines:

@@ -112,7 +112,11 @@ def test_probes_without_a_number_leave_gaps_and_reasons_and_the_others_are_read(
     names = ("test_raising", "test_hanging", "test_crashing", "load_average")
     probes = [ProbeChoice(name=name) for name in names]
     with Visitor({"host": Device(backends["torch"])}, Measure(visit_time=0.01), probes=probes) as visitor:
-        visits = [visitor.visit(point("host", 0.0), number) for number in range(2)]
+        visits = [visitor.visit(point("host", 0.0), 0)]
+        program = visitor.machines[THIS_MACHINE].process_id
+        assert program is not None
+        os.kill(program, signal.SIGKILL)  # which no probe has done
+        visits.append(visitor.visit(point("host", 0.0), 1))
         reasons = visitor.probe_reasons
     assert [visit.status for visit in visits] == ["ok", "ok"]
     for visit in visits:
