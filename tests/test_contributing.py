@@ -1,4 +1,4 @@
-"""The examples of CONTRIBUTING.md pass the same suites as what medn brings, run as the document says."""
+"""The examples of CONTRIBUTING.md and of the example package pass the suites that medn's own entries pass."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ EXAMPLES = {
     "torch-script": ("medn.devices.conformance", 25),
     "uptime": ("medn.devices.conformance", 1),
     "huber": ("medn.regressors.conformance", 12),
+    "leaky_relu": ("medn.layer_generators.kind_conformance", 15),
+    "bayesian_ridge": ("medn.regressors.conformance", 12),
 }
 """By name, the suite it belongs to and how many tests there are at least."""
 
@@ -32,7 +34,8 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str]
     modules = {f"example_{place}": code for place, code in enumerate(blocks)}
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(code)
-    environment = {**os.environ, "MEDN_PLUGINS": ",".join(modules), "PYTHONPATH": f"{folder}:{ROOT}"}
+    plugins, paths = [*modules, "medn_example.entries"], [folder, ROOT / "tests" / "example_package", ROOT]
+    environment = {**os.environ, "MEDN_PLUGINS": ",".join(plugins), "PYTHONPATH": os.pathsep.join(map(str, paths))}
     suites = sorted({suite for suite, _ in EXAMPLES.values()})
     options = ["-q", "-p", "no:cacheprovider", "-k", " or ".join(EXAMPLES), f"--junitxml={folder / 'found.xml'}"]
     command = [sys.executable, "-m", "pytest", "--pyargs", *suites, *options]

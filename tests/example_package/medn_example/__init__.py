@@ -1,0 +1,1 @@
+"""A layer kind, a regressor and a table format for medn."""
