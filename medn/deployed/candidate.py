@@ -46,7 +46,7 @@ class Candidate:
     @property
     def answers_for(self) -> tuple[str, ...]:
         """The devices that can be asked about."""
-        return tuple(self.facts.devices) or (self.device,)
+        return self.facts.devices or (self.device,)
 
     @property
     def is_good(self) -> bool:

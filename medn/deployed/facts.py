@@ -6,7 +6,7 @@ exist, such as the R2 of one row, is None.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -32,11 +32,11 @@ class Trials:
     made: int = 0
     pruned: int = 0
     failed: int = 0
-    reasons: Sequence[str] = ()
+    reasons: tuple[str, ...] = ()
     """Why trials failed, each reason once."""
 
     def and_failed(self, reason: str) -> Trials:
-        return replace(self, reasons=list(dict.fromkeys([*self.reasons, reason])))
+        return replace(self, reasons=tuple(dict.fromkeys([*self.reasons, reason])))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TrainingFacts:
     left_out: Mapping[str, int] = field(default_factory=dict)
     unstable: int = 0
     noise: NoiseFloor | None = None
-    devices: Sequence[str] = ()
+    devices: tuple[str, ...] = ()
     """Those that one regressor learned together; empty for a regressor of its device alone."""
     sheets: Sheets = field(default_factory=dict)
     """The data sheets, by device, that inputs are derived from; empty where none is."""
@@ -75,12 +75,13 @@ class TrainingFacts:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> TrainingFacts:
-        noise, schema = written.get("noise"), written.get("schema")
+        noise, schema, trials = written.get("noise"), written.get("schema"), written.get("trials", {})
         return replace(
             _of(cls, written),
             noise=_of(NoiseFloor, noise) if noise else None,
             schema=unpack_schema(schema) if schema else None,
-            trials=_of(Trials, written.get("trials", {})),
+            devices=tuple(written.get("devices", ())),
+            trials=replace(_of(Trials, trials), reasons=tuple(trials.get("reasons", ()))),
         )
 
 

@@ -99,7 +99,7 @@ def test_what_was_good_before_a_crash_stays_and_the_crash_is_told(
     (candidate,) = trained(run, "hostile-second", seconds=4.0).candidates
     assert candidate.is_good
     assert candidate.facts.settings == {"place": 0.5}
-    assert candidate.facts.trials.reasons == ["the process died (signal 11)"]
+    assert candidate.facts.trials.reasons == ("the process died (signal 11)",)
     assert load_candidate(run / "candidates" / "made-up" / "linear" / "hostile-second").deployed is not None
     assert trained(run, "hostile-second", seconds=4.0).trained == 0
     trained(run, "hostile-second", seconds=5.0)

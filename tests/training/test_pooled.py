@@ -168,7 +168,7 @@ def test_a_bundle_with_an_impossible_sheet_is_refused(bundle: Path) -> None:
     (entry,) = read_bundle(bundle).entries
     for sheet in ({"peak_gflops": 0}, {"cores": 3}, {"cache_mb": "4"}, {"cache_mb": 10**400}, None):
         both = {"large": SHEETS["large"], **({"small": sheet} if sheet else {})}
-        object.__setattr__(entry.latency, "sheets", both)
+        object.__setattr__(entry.latency.facts, "sheets", both)
         with pytest.raises((ValueError, BadBundle), match="data sheet"):
             check_candidate(entry.latency)
 
