@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
-from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.environment import largest_cache_bytes
 from medn.core.quantities import adding_up
 from medn.core.ranges import Flags
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 CONVERTING, COOLING = ("inside", "hot"), ("hot", "cold")
 """States of the cache of which the second adds to the first what converting layouts, or fetching from memory, takes."""
+
+COMMON_DTYPES = ("fp32", "bf16", "int8")
+"""Layers are asked for in these, out of range at worst; in any other data type only where it was measured."""
 
 
 class LayerQuery(NamedTuple):
@@ -150,18 +152,20 @@ def model_queries(predictor: LayerPredictor, model: CapturedModel, batch_size: i
 
 def _query(captured: CapturedLayer, factor: float, predictor: LayerPredictor) -> LayerQuery | OperatorWork:
     layer = captured.layer
-    if layer is not None and _knows(predictor, layer) and captured.dtype in ELEMENT_BYTES:
+    if layer is not None and _knows(predictor, layer, captured.dtype):
         return LayerQuery(layer, round(captured.batch_size * factor), captured.dtype)
     # Parameters are read once, however large the batch is.
     fixed = min(captured.parameter_bytes, captured.moved_bytes)
     return OperatorWork(fixed + (captured.moved_bytes - fixed) * factor, captured.flops * factor)
 
 
-def _knows(predictor: LayerPredictor, layer: Layer) -> bool:
+def _knows(predictor: LayerPredictor, layer: Layer, dtype: str) -> bool:
     """Whether a layer can be asked for. What was learned before its kind had a parameter knows nothing of it."""
     if layer.kind not in predictor.kinds:
         return False
-    return layer.values.keys() <= predictor.estimator(layer.kind).query.parameters.keys()
+    estimator = predictor.estimator(layer.kind)
+    measured = (*estimator.range.schema.categories.get("dtype", ()), estimator.constants.get("dtype"))
+    return layer.values.keys() <= estimator.query.parameters.keys() and dtype in (*COMMON_DTYPES, *measured)
 
 
 def _kind_queries(predictor: LayerPredictor, kind: str, queries: Sequence[tuple[int, LayerQuery]]) -> KindQueries:
