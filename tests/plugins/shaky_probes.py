@@ -34,12 +34,3 @@ class Crashing(Probe):
 
     def read(self) -> float | None:
         os._exit(7)
-
-
-@probes.register
-class Process(Probe):
-    name = "test_process"
-    description = "the number of the process that reads it"
-
-    def read(self) -> float | None:
-        return float(os.getpid())
