@@ -55,7 +55,8 @@ def test_a_table_comes_back_with_predictions(bundle: str, tmp_path: Path, capsys
 
 
 def test_a_table_is_read_from_standard_input(bundle: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"in_features": 64}\n{"in_features": 128}\n'))
+    piped = io.BytesIO(b'{"in_features": 64}\n{"in_features": 128}\n')
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped))
     assert medn(["predict", bundle, "linear", "out_features=100", "--table", "-", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["out_features"] for row in found] == [100, 100]
