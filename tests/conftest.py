@@ -13,7 +13,7 @@ import pytest
 
 for suite in (
     *("medn.layer_generators.kind_conformance", "medn.layer_generators.sampler_conformance"),
-    *("medn.regressors.conformance", "medn.devices.conformance"),
+    *("medn.regressors.conformance", "medn.devices.conformance", "medn.exporting.conformance"),
 ):
     pytest.register_assert_rewrite(suite)
 

@@ -12,7 +12,7 @@ import yaml
 
 import medn
 from medn.cli.main import run
-from medn.exporting.exporter import exporters
+from medn.exporting.conformance import *  # noqa: F403
 from medn.exporting.layer_list import listed_model
 from medn.layer_generators.kind import layer_kinds
 
@@ -102,12 +102,3 @@ def test_a_place_that_cannot_be_written_is_said(convolution_bundle: Path, capsys
     options = ["--format", "csv", "kind=linear", "in_features=1,2", "out_features=3", "--to", "/proc/none/table.csv"]
     assert run(["tables", str(convolution_bundle), *options]) == 1
     assert "cannot write /proc/none/table.csv" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", list(exporters))
-def test_every_format_describes_itself_and_its_options(name: str) -> None:
-    exporter = exporters[name]
-    assert exporter.description
-    assert exporter.to
-    assert all(option.about for option in exporter.options)
-    assert all(option.default is None or not option.mistake(option.default) for option in exporter.options)
