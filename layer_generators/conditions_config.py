@@ -45,10 +45,10 @@ def read_conditions(written: Mapping[object, object], dtypes: Iterable[str]) -> 
             domains[name], wrong = read_domain(said, table[name].mistake)
             mistakes += [((name, *path), sentence) for path, sentence in wrong]
     per_layer = written.get(PER_LAYER.name)
-    if isinstance(per_layer, int) and not PER_LAYER.mistake(per_layer):
-        return Conditions(domains, per_layer), mistakes
-    wrong_count = None if per_layer is None else PER_LAYER.mistake(per_layer)
-    return Conditions(domains), mistakes + ([((PER_LAYER.name,), wrong_count)] if wrong_count else [])
+    mistake = None if per_layer is None else PER_LAYER.mistake(per_layer)
+    if mistake:
+        mistakes.append(((PER_LAYER.name,), mistake))
+    return Conditions(domains, per_layer if isinstance(per_layer, int) else None), mistakes
 
 
 def read_own(written: Mapping[object, object], taken: Collection[str]) -> tuple[dict[str, Domain], list[Mistake]]:

@@ -13,10 +13,12 @@ from types import ModuleType
 
 import jsonschema
 import pytest
+import torch
 import yaml
 
 import medn
 from medn.bundle.archive import BadBundle, read_archive, write_archive
+from medn.capture.capture import capture
 from medn.choosing.bundling import bundle_run
 from medn.cli.main import run as run_command
 from medn.core.conditions import CONDITIONS
@@ -158,6 +160,14 @@ def test_a_condition_of_ones_own_is_asked_for_in_a_query(predictor: Predictor) -
     asked = {**LAYER, "power_cap_w": 100, "dtype": "nvfp4"}
     assert predictor.layer("linear", **asked, power_mode="low").in_range
     assert not predictor.layer("linear", **asked, power_mode="middling").in_range
+
+
+@pytest.mark.parametrize(("dtype", "known"), [(torch.float16, True), (torch.float64, False)])
+def test_a_model_is_asked_for_in_the_data_types_that_were_measured(
+    dtype: torch.dtype, known: bool, predictor: Predictor
+) -> None:
+    captured = capture(torch.nn.Linear(200, 200).to(dtype), torch.zeros(1, 200, dtype=dtype))
+    assert predictor.model(captured).known.tolist() == [known]
 
 
 def test_a_bundle_of_before_was_measured_at_the_default() -> None:
