@@ -13,7 +13,7 @@ from medn.cli.predict import BundleArgument, DeviceOption, parse_texts
 
 def tables(
     bundle: BundleArgument,
-    options: Annotated[list[str], typer.Argument(metavar="[NAME=VALUE]...", help="Options of the format.")] = [],  # noqa: B006  # typer copies it
+    options: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Options of the format.")] = [],  # noqa: B006  # typer copies it
     table_format: Annotated[str, typer.Option("--format", help="As `medn list formats` shows them.")] = "csv",
     model: Annotated[
         str, typer.Option("--model", metavar="MODEL", help="FILE.onnx, timm:NAME or another source.")

@@ -60,7 +60,7 @@ def test_a_kind_with_a_fraction_is_listed(medn: Medn, tmp_path: Path) -> None:
     (tmp_path / "own_kind.py").write_text(KIND)
     told = medn("list", "kinds", "scaling", "--json", plugins="own_kind")
     assert told.returncode == 0, told.stderr
-    assert [row["type"] for row in json.loads(told.stdout)] == ["number", "word"]
+    assert [row["type"] for row in json.loads(told.stdout)] == ["number", "string"]
 
 
 def test_a_kind_with_a_fraction_is_in_the_schema(medn: Medn, tmp_path: Path) -> None:
@@ -136,7 +136,8 @@ VERBS = [
     ["compare", "run", "run"],
     ["import", "table.csv", "--kind", "op", "--latency", "ms", "--unit", "ms", "--run", "new"],
     ["predict", "none.medn", "net.onnx"],
-    ["place", "none.medn", "timm:resnet18"],
+    ["compose", "none.medn", "timm:resnet18"],
+    ["tables", "none.medn", "--model", "timm:resnet18"],
     ["bench", "measure"],
 ]
 

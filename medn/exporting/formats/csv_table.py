@@ -58,5 +58,7 @@ def _grid(predictor: LayerPredictor, kind: str, given: Mapping[str, Any]) -> Row
     }
     if any(not isinstance(value, str) and isinstance(value, Sequence) for value in values.values()):
         table = predictor.table(kind, values)
-        return [{"kind": kind, **table.fixed, **row} for row in table.rows()]
-    return [{"kind": kind, **values, **predictor.layer(kind, **values)._asdict()}]
+        rows = [{"kind": kind, **table.fixed, **row} for row in table.rows()]
+    else:
+        rows = [{"kind": kind, **values, **predictor.layer(kind, **values)._asdict()}]
+    return [{name: value for name, value in row.items() if name != "worthwhile" and value is not None} for row in rows]
