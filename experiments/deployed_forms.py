@@ -112,18 +112,18 @@ def _tree_engines(model: str, form: Trees) -> Iterator[Engine]:
     parts = form.parts()
 
     def bits() -> Ways:
-        made = BitTrees(Trees.from_parts(parts).nodes)
+        made = BitTrees(Trees.from_parts(parts, ()).nodes)
         return lambda row: form.base + made.one(row), lambda inputs: form.base + made.sums(inputs)
 
     def runtime() -> Ways:
-        session = Session(Trees.from_parts(parts).onnx_model())
+        session = Session(Trees.from_parts(parts, ()).onnx_model())
         return (
             lambda row: form.base + session.one(row),
             lambda inputs: form.base + session.rows(inputs.astype(np.float32)),
         )
 
     def walk() -> Ways:
-        made = Trees.from_parts(parts)
+        made = Trees.from_parts(parts, ())
         return lambda row: float(made.walk(row[None])[0]), made.walk
 
     yield Engine(model, "numpy, tables of bits", parts.size_bytes, bits)
@@ -175,7 +175,7 @@ def _network_engines(model: str, form: NetworkForm) -> Iterator[Engine]:
     parts = form.parts()
 
     def walk() -> Ways:
-        made = NetworkForm.from_parts(parts)
+        made = NetworkForm.from_parts(parts, ())
 
         def many(inputs: Array) -> Array:
             blocks = [made.walk(made.encoded(inputs[start : start + 512])) for start in range(0, len(inputs), 512)]
