@@ -2,31 +2,23 @@
 
 Every leaf of a tree is a bit of a word. For each feature and each place between two of its thresholds the table holds
 the words of all trees, with the leaves cleared that such a value cannot reach. The bitwise AND of the rows that an
-input selects, one per feature, leaves one bit per tree: its leaf. There is no branch and no pointer to follow, so numpy
-alone is faster than an interpreter of trees, as long as the table is small.
+input selects, one per feature, leaves one bit per tree: its leaf.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
+from medn.regressors.thresholds import Thresholds
 
-ROWS_AT_ONCE = 128
 WORK_PER_WORD = 100
 """What it costs to look up the leaf of a word, in bytes of the table that could be read instead."""
-
-LARGEST_TABLE = 32_000_000
-"""Bytes. Beyond this a table is no longer a small thing to make and to keep in memory."""
 
 MOST_WORDS = 4
 """Words per tree. The work grows with the leaves of a tree, that of walking down only with its depth."""
@@ -116,17 +108,15 @@ class Nodes:
         return np.bincount(self.tree[self.is_leaf], minlength=len(self.roots))
 
     @cached_property
-    def thresholds(self) -> dict[int, Array]:
-        """The different thresholds of each feature, in order."""
-        features = np.unique(self.feature[~self.is_leaf]).tolist()
-        return {feature: np.unique(self.number[self.feature == feature]).astype(np.float64) for feature in features}
+    def thresholds(self) -> Thresholds:
+        return Thresholds.of(self.feature[~self.is_leaf], self.number[~self.is_leaf])
 
 
 class Words:
     """Which word and bit stands for each leaf. Bit 0 stays free, so that an empty word is nobody's leaf."""
 
     def __init__(self, nodes: Nodes) -> None:
-        used = len(nodes.thresholds)
+        used = len(nodes.thresholds.of_feature)
         self.dtype = min(DE_BRUIJN, key=lambda dtype: self._cost(nodes, dtype, used))
         self.bits = np.iinfo(self.dtype).bits
         counts = -(-nodes.leaves // (self.bits - 1))
@@ -155,9 +145,8 @@ class Words:
 def is_worthwhile(nodes: Nodes) -> bool:
     """Whether a table of bits is the fastest way to evaluate these trees."""
     words = Words(nodes)
-    rows = sum(len(values) + 1 for values in nodes.thresholds.values())
-    table_bytes = rows * words.count * np.dtype(words.dtype).itemsize
-    return words.count <= MOST_WORDS * len(nodes.roots) and table_bytes <= LARGEST_TABLE
+    row_bytes = words.count * np.dtype(words.dtype).itemsize
+    return words.count <= MOST_WORDS * len(nodes.roots) and nodes.thresholds.bear(row_bytes)
 
 
 class BitTrees:
@@ -171,20 +160,17 @@ class BitTrees:
     def __init__(self, nodes: Nodes) -> None:
         words = Words(nodes)
         self.thresholds = nodes.thresholds
-        sizes = np.array([len(values) + 1 for values in self.thresholds.values()], dtype=np.intp)
-        self.starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
-        self.ends: list[int] = (np.cumsum(sizes) - 1).tolist()
-        self.table = self._table(nodes, words, int(sizes.sum()))
+        self.table = self._table(nodes, words)
         self.factor = words.dtype(DE_BRUIJN[words.dtype])
         self.shift = words.dtype(words.bits - int(words.bits).bit_length() + 1)
         self.offsets = np.arange(words.count) * words.bits
         self.values = self._values(nodes, words)
         self.ones = np.ones(words.count)
-        self.constant = float(self.values.sum()) if not self.thresholds else 0.0
+        self.constant = float(self.values.sum()) if not self.thresholds.of_feature else 0.0
 
-    def _table(self, nodes: Nodes, words: Words, rows: int) -> NDArray[Any]:
-        left, right = (np.tile(words.all_leaves, (rows, 1)) for _ in range(2))
-        for (feature, thresholds), start, end in zip(self.thresholds.items(), self.starts, self.ends, strict=True):
+    def _table(self, nodes: Nodes, words: Words) -> NDArray[Any]:
+        left, right = (np.tile(words.all_leaves, (self.thresholds.rows, 1)) for _ in range(2))
+        for feature, thresholds, start, end in self.thresholds:
             own = np.flatnonzero(nodes.feature == feature)
             place = start + np.searchsorted(thresholds, nodes.number[own])
             begin, middle, after = nodes.leaf[own], nodes.leaf[nodes.right_place[own]], nodes.leaf_end[own]
@@ -213,10 +199,9 @@ class BitTrees:
         return values
 
     def one(self, row: Array) -> float:
-        if not self.thresholds:
+        if not self.thresholds.of_feature:
             return self.constant
-        chosen = list(map(bisect_left, repeat(self._in_a_row), self._asked(row.tolist()), self.starts, self.ends))
-        leaves = np.bitwise_and.reduce(self.table.take(chosen, 0), 0)
+        leaves = np.bitwise_and.reduce(self.table.take(self.thresholds.one(row), 0), 0)
         return float(self.values.take(self._places(leaves)).dot(self.ones))
 
     def _places(self, leaves: NDArray[Any]) -> NDArray[np.intp]:
@@ -226,32 +211,10 @@ class BitTrees:
         places: NDArray[np.intp] = np.add(leaves, self.offsets, dtype=np.intp, casting="unsafe")
         return places
 
-    @cached_property
-    def _in_a_row(self) -> list[float]:
-        """All thresholds in the order of the table, with a place for the row above the last one of each feature."""
-        return [number for values in self.thresholds.values() for number in (*values.tolist(), np.inf)]
-
-    @cached_property
-    def _asked(self) -> Callable[[list[float]], tuple[float, ...]]:
-        """Picks the features that are asked for out of a row."""
-        features = list(self.thresholds)
-        return itemgetter(*features) if len(features) > 1 else lambda numbers: (numbers[features[0]],)
-
     def sums(self, inputs: Array) -> Array:
-        if not self.thresholds:
+        if not self.thresholds.of_feature:
             return np.full(len(inputs), self.constant)
-        chosen = np.empty((len(self.thresholds), len(inputs)), dtype=np.intp)
-        for place, (feature, thresholds) in enumerate(self.thresholds.items()):
-            np.add(np.searchsorted(thresholds, inputs[:, feature]), self.starts[place], out=chosen[place])
         result = np.empty(len(inputs))
-        leaves, reached = (np.empty((ROWS_AT_ONCE, len(self.ones)), dtype=self.table.dtype) for _ in range(2))
-        for start in range(0, len(inputs), ROWS_AT_ONCE):
-            first, *others = chosen[:, start : start + ROWS_AT_ONCE]
-            left, right = leaves[: len(first)], reached[: len(first)]
-            # In the mode `clip` numpy writes straight into the array that is given.
-            self.table.take(first, axis=0, out=left, mode="clip")
-            for rows in others:
-                self.table.take(rows, axis=0, out=right, mode="clip")
-                np.bitwise_and(left, right, out=left)
-            result[start : start + ROWS_AT_ONCE] = self.values.take(self._places(left)).dot(self.ones)
+        for block, leaves in self.thresholds.combined(inputs, self.table, np.bitwise_and):
+            result[block] = self.values.take(self._places(leaves)).dot(self.ones)
         return result

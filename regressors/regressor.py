@@ -70,6 +70,8 @@ class Regressor(ABC):
     description: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
     """What must be importable to train it."""
+    extra: ClassVar[str] = "train"
+    """The extra of medn that installs them."""
     defaults: ClassVar[Settings] = {}
     """Good settings to start the search from."""
     fixable: ClassVar[Settings] = {}
@@ -89,7 +91,7 @@ class Regressor(ABC):
 
     def missing(self) -> str | None:
         """Why this regressor cannot be trained here and what to install, in one sentence; None if it can."""
-        return missing(self.name, self.packages)
+        return missing(self.name, self.packages, self.extra)
 
     def prepare(self) -> None:
         """Import what a fit needs: it is called before the time of the first fit in a process begins."""
@@ -127,3 +129,8 @@ class Regressor(ABC):
 
 
 regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")
+
+
+def usual_families() -> list[str]:
+    """What is trained where nothing is named: of what is no part of `train`, only that which is installed."""
+    return [name for name in regressors if regressors[name].extra == Regressor.extra or not regressors[name].missing()]

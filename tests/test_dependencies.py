@@ -50,7 +50,7 @@ it here, so there is no cycle. The command line, which nobody imports, may impor
 
 HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
-    *("lightgbm", "xgboost", "optuna"),
+    *("lightgbm", "xgboost", "catboost", "optuna"),
 }
 HEAVY_PARTS = {"network", "regressors", "capture"}
 """Parts in which the top of a module may import a heavy library."""

@@ -13,7 +13,7 @@ from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.deployed.candidate import Candidate, scores_of
-from medn.regressors.regressor import regressors
+from medn.regressors.regressor import regressors, usual_families
 from medn.runs.folder import RunFolder
 from medn.runs.measured import record_target
 from medn.runs.tables import Source, read_source
@@ -115,7 +115,7 @@ def train_run(
     """Train what a run has measured. Candidates that are there already, from the same data, are kept."""
     began = clock()
     split = split or Split()
-    chosen = [regressors[name].name for name in families] or list(regressors)
+    chosen = [regressors[name].name for name in families] or usual_families()
     fixed = settings or {}
     source = read_source(folder)
     kinds = [known_name("measured layer kind", kind, source.rows) for kind in kinds]

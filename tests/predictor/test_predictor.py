@@ -207,7 +207,10 @@ table = predictor.predict({{"kind": ["linear"] * 2, "in_features": [100, 200], "
 assert abs(table.latency_s[0] / found.latency_s - 1) < 1e-6
 print(found.latency_s)
 """
-TRAINING = ("torch", "sklearn", "lightgbm", "xgboost", "optuna", "joblib", "scipy", "pandas", "pyarrow", "onnx")
+TRAINING = (
+    *("torch", "sklearn", "lightgbm", "xgboost", "catboost", "optuna"),
+    *("joblib", "scipy", "pandas", "pyarrow", "onnx"),
+)
 
 
 @pytest.mark.parametrize("more", [(), ("pydantic", "typer", "rich", "yaml", "psutil")])

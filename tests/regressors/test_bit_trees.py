@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medn.core.table import Array
-from medn.regressors import bit_trees
+from medn.regressors import thresholds
 from medn.regressors.bit_trees import BitTrees, Words, is_worthwhile
 from medn.regressors.forms import trees as trees_file
 from medn.regressors.forms.trees import Tree, Trees
@@ -88,8 +88,8 @@ def test_trees_whose_table_is_too_large_predict_the_same_without_it(
         pytest.importorskip("onnxruntime")
     form, inputs = random_trees(2, [300, 1, 40, 9])
     expected = form.log_value(inputs)
-    monkeypatch.setattr(bit_trees, "LARGEST_TABLE", 10)
+    monkeypatch.setattr(thresholds, "LARGEST_TABLE", 10)
     monkeypatch.setattr(trees_file, "has_onnxruntime", lambda: runtime)
-    again = Trees.from_parts(form.parts())
+    again = Trees.from_parts(form.parts(), ())
     assert again.log_value(inputs) == pytest.approx(expected, abs=1e-5)
     assert [again.one(row) for row in inputs] == pytest.approx(expected, abs=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,17 @@ from medn.core.errors import UsageError
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
 from medn.regressors.conformance import *  # noqa: F403
-from medn.regressors.conformance import FAMILIES, SECONDS, Fit, quick_fit
+from medn.regressors.conformance import FAMILIES, SECONDS, Fit, load_libraries, quick_fit
 from medn.regressors.form import Form, Parts
 from medn.regressors.regressor import Effort, regressors
 
-BY_STEPS = [name for name in ("lightgbm", "xgboost", "hist_boosting", "random_forest") if name in FAMILIES]
+STEPWISE = ("lightgbm", "xgboost", "catboost", "hist_boosting", "random_forest")
+BY_STEPS = [name for name in STEPWISE if name in FAMILIES]
+
+ON_ROOFLINE = ["linear", *(name for name in FAMILIES if name.endswith("roofline"))]
 
 
-@pytest.mark.parametrize("name", ["linear", "roofline", "lightgbm_on_roofline", "xgboost_on_roofline"])
+@pytest.mark.parametrize("name", ON_ROOFLINE)
 def test_a_table_without_work_is_refused_in_one_sentence(name: str, train: Table) -> None:
     bare = Table(Schema(("in_channels",)), train.inputs[:, :1], train.target, train.groups)
     with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' and 'moved_bytes'"):
@@ -33,8 +37,9 @@ def test_without_validation_rows_the_latest_step_counts(name: str, train: Table)
     def report(step: int, error: float) -> None:
         raise AssertionError("there is no error to report")
 
-    family = regressors[name]
-    fitted = family.fit(train, train.take(np.arange(0)), family.defaults, Effort(seconds=0.5, report=report))
+    family, nothing = regressors[name], train.take(np.arange(0))
+    load_libraries(family, train)
+    fitted = family.fit(train, nothing, family.defaults, Effort(0.5, report=report, clock=time.process_time))
     assert score(fitted.predict(train.inputs), train.target).mape < 1.0
 
 
@@ -58,7 +63,7 @@ def test_steps_report_the_validation_error_and_a_report_can_end_the_fit(
     assert 0 < errors[1] <= errors[0]
 
 
-TRAINING_LIBRARIES = ("torch", "sklearn", "lightgbm", "xgboost", "scipy", "optuna", "pandas", "joblib")
+TRAINING_LIBRARIES = ("torch", "sklearn", "lightgbm", "xgboost", "catboost", "scipy", "optuna", "pandas", "joblib")
 
 DEPLOYED = """
 import json, sys

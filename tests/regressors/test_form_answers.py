@@ -14,12 +14,13 @@ from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.constant import Constant
 from medn.regressors.forms.network import STEPS, NetworkForm
+from medn.regressors.forms.oblivious_trees import ObliviousTrees
 from medn.regressors.forms.roofline import Columns, Law, Roofline
 from medn.regressors.forms.trees import Trees
 from medn.regressors.forms.weighted_sum import WeightedSum
 
 STEP = 1e-6
-FORMS = ("network", "roofline", "shapeless roofline", "sum", "constant", "trees", "forest")
+FORMS = ("network", "roofline", "shapeless roofline", "sum", "constant", "trees", "oblivious trees", "forest")
 
 
 def make_network(table: Table) -> NetworkForm:
@@ -67,6 +68,14 @@ def make_trees(leaves: int, count: int, table: Table) -> Trees:
     return Trees.from_trees(grown, base=0.0, width=table.inputs.shape[1])
 
 
+def make_oblivious_trees(levels: int, count: int, table: Table) -> ObliviousTrees:
+    random = np.random.default_rng(2)
+    feature = random.integers(0, table.inputs.shape[1], (count, levels)).astype(np.int16)
+    border = table.inputs[random.integers(0, len(table), (count, levels)), feature].astype(np.float32)
+    leaves = random.normal(size=(count, 2**levels)).astype(np.float32)
+    return ObliviousTrees(feature, border, leaves, base=0.0, width=table.inputs.shape[1])
+
+
 @pytest.fixture(params=FORMS, scope="module")
 def form(request: pytest.FixtureRequest, train: Table) -> Form:
     if request.param == "forest":
@@ -80,6 +89,7 @@ def form(request: pytest.FixtureRequest, train: Table) -> Form:
         "sum": lambda: WeightedSum([make_roofline(train), make_network(train)], [0.3, 0.7]),
         "constant": lambda: Constant(0.5),
         "trees": lambda: make_trees(20, 30, train),
+        "oblivious trees": lambda: make_oblivious_trees(6, 30, train),
     }
     return makers[request.param]()
 

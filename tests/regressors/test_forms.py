@@ -62,7 +62,10 @@ def test_trees_decide_as_their_library_at_every_threshold(grown: Fitted, train: 
     assert form.predict(inputs) == pytest.approx(grown.predict(inputs), rel=1e-5)
 
 
-OBJECTIVES = [("lightgbm", "l1"), ("lightgbm", "huber"), ("xgboost", "l1"), ("hist_boosting", "absolute_error")]
+OBJECTIVES = [
+    *(("lightgbm", "l1"), ("lightgbm", "huber"), ("xgboost", "l1"), ("catboost", "l1")),
+    ("hist_boosting", "absolute_error"),
+]
 
 
 @pytest.mark.parametrize(("name", "objective"), OBJECTIVES)
