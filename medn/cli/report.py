@@ -65,6 +65,8 @@ def report(
     captured, how = _captured(models, batch_size), read_composition(None, composition)
     parts = predicted_models(run, captured, batch_size, utilization or 0.0, how) if models else []
     content = gather(run, names)
+    if content.grown:
+        say(content.grown)
     path = write_out(out or run / "report.html", report_page(content, parts))
     texts = {"summary": summary(content), "advice": advice(content)}
     if as_json:

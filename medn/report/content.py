@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from medn.choosing.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_run
+from medn.choosing.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_places
 from medn.choosing.leaderboard import Leaderboard, load_leaderboard
 from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.choosing.trained_tables import learned_from
@@ -91,6 +91,8 @@ class Content:
     board: Leaderboard
     kinds: tuple[KindContent, ...]
     environments: Mapping[str, Mapping[str, Any]]
+    grown: str | None = None
+    """A sentence where the run holds other measurements by now than were trained on."""
 
     @property
     def devices(self) -> list[str]:
@@ -102,9 +104,10 @@ def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
     board = load_leaderboard(folder)
     split = Split.parse(board.split)
     chosen = {(each.device, each.kind): each for each in load_candidates(folder / CHOSEN_FOLDER)}
+    evaluation = evaluate_places(folder, split=split)
     kinds = [
         _kind_content(each, chosen[each.device, each.kind], board, candidates_root(folder, split), by)
-        for each in evaluate_run(folder, split=split)
+        for each in evaluation.found
         if (each.device, each.kind) in chosen
     ]
     if not kinds:
@@ -113,7 +116,7 @@ def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
         known = {name for kind in kinds for name in kind.test.schema.numeric}
         wrong = [unknown("numeric input", name, known) for name in by if name not in known]
         raise UsageError(f"--by: {wrong[0] if wrong else f'no kind has both {by[0]} and {by[1]}'}")
-    return Content(folder.resolve().name, folder, board, tuple(kinds), _environments(folder))
+    return Content(folder.resolve().name, folder, board, tuple(kinds), _environments(folder), evaluation.grown)
 
 
 def _kind_content(

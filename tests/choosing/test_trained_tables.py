@@ -70,6 +70,7 @@ def test_a_run_that_grew_is_chosen_from_as_it_was_trained_and_says_so(run: Path)
     assert outcome.grown is not None
     assert "holds more measurements (visits: 1) than activation, linear learned from" in outcome.grown
     assert {each.kind: each.scores for each in outcome.chosen} == before
+    assert gather(run).grown == outcome.grown
 
 
 def test_training_again_makes_a_new_table_of_what_was_added(run: Path, plain_regressors: ModuleType) -> None:
