@@ -135,7 +135,7 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
     (kind,) = source.rows
     prepared = kind_table(source, kind).table
     parts = Split().parts(prepared, seed)
-    learned = np.concatenate([parts.train, parts.validation, parts.calibration])
+    learned = parts.learned
     raw = kind_table(source, kind, choice=InputChoice(("raw",))).table
     for name, made in ((RAW, raw), (PREPARED, prepared)):
         categories = {category: np.array(names) for category, names in made.schema.categories.items()}

@@ -20,6 +20,7 @@ class Learned(Fitted):
 
     log_value: Callable[[Array], Array]
     form: Callable[[], Form]
+    step_errors: tuple[float, ...] = ()
 
     def predict(self, inputs: Array) -> Array:
         return np.exp(self.log_value(inputs))
@@ -42,6 +43,8 @@ class Progress:
         self._patience = patience
         self._report_every = report_every
         self._lowest = np.inf
+        self.errors: list[float] = []
+        """The validation error after each step; none where there is nothing to validate by."""
         self.steps = 0
         self.best_step = 0
         """How many steps the best state so far had taken."""
@@ -53,6 +56,7 @@ class Progress:
             self.best_step = self.steps  # nothing to choose by: the latest is the best
             return 0.0
         error = float(relative_errors(np.exp(log_value), self._measured).mean())
+        self.errors.append(error)
         if error < self._lowest:
             self._lowest, self.best_step = error, self.steps
         if self.steps % self._report_every == 0:
@@ -62,7 +66,8 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Never before the first step: a fit always has something to give."""
-        waited = self.steps - self.best_step >= self._patience
+        enough = self._effort.steps
+        waited = self.steps - self.best_step >= self._patience if enough is None else self.steps >= enough
         return self.steps > 0 and (waited or self._effort.seconds_left <= 0)
 
 

@@ -28,4 +28,5 @@ def fit_on_roofline(fit: Fit, train: Table, validation: Table, settings: Setting
     return Learned(
         lambda inputs: roofline.log_value(inputs) + np.log(learned.predict(inputs)),
         lambda: WeightedSum([roofline, learned.export()]),
+        learned.step_errors,
     )

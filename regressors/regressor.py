@@ -35,6 +35,8 @@ class Effort:
     threads: int = 1
     report: Callable[[int, float], None] = field(default=lambda step, error: None)
     """Called with the step and the validation MAPE while a fit goes on; may raise to stop a hopeless trial."""
+    steps: int | None = None
+    """For families that learn in steps: exactly so many, where it is known how many are best."""
     clock: Callable[[], float] = time.monotonic
     """`time.process_time` counts computing only, so that other programs take nothing from a fit."""
     began: float = field(init=False)
@@ -53,6 +55,9 @@ class Effort:
 
 class Fitted(ABC):
     """A regressor that has learned, in its own library."""
+
+    step_errors: tuple[float, ...] = ()
+    """The validation error after each step, for families that stop where it is lowest."""
 
     @abstractmethod
     def predict(self, inputs: Array) -> Array:

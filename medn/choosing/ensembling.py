@@ -9,6 +9,7 @@ import numpy as np
 
 from medn.choosing.costs import form_key
 from medn.choosing.evaluation import Evaluated, predictions
+from medn.core.table import Array
 from medn.core.values import content_key
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.checked import Checked, mixed
@@ -52,7 +53,13 @@ def ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
     blank = replace(members[0].without_form(), regressor=name, facts=facts)
     form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
     roofline = deployed_of(members[0]).roofline
-    return judged(blank, evaluated.prepared, form, roofline, _usual_way(members, weights), _checked(evaluated, weights))
+    way, checked = _usual_way(members, weights), _checked(evaluated, weights)
+    return judged(blank, evaluated.prepared, form, roofline, way, checked, _out_of_fold(members, weights))
+
+
+def _out_of_fold(members: Sequence[Candidate], weights: Weights) -> Array | None:
+    logs = [weights[each.regressor] * each.out_of_fold for each in members if each.out_of_fold is not None]
+    return np.sum(logs, axis=0) if len(logs) == len(members) else None
 
 
 def _usual_way(members: Sequence[Candidate], weights: Weights) -> str:

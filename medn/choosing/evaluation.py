@@ -16,9 +16,7 @@ from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.runs.tables import read_source
 from medn.training.candidate_store import candidates_root, load_candidates
 from medn.training.prepared import Prepared
-from medn.training.scoring import shipped_scores
-
-PARTS = ("validation", "test")
+from medn.training.scoring import shipped_scores, validation_values
 
 ROOFLINE = "roofline"
 """The regressor whose form told the first version how latency grows with the work beyond what was measured."""
@@ -129,7 +127,10 @@ def _evaluated(candidates: Sequence[Candidate], tables: TrainedTables) -> Evalua
 def predictions(candidates: Mapping[str, Candidate], prepared: Prepared) -> dict[str, dict[str, Array]]:
     """What each candidate predicts, by part."""
     return {
-        name: {part: deployed_of(each).predict(getattr(prepared, part).inputs) for part in PARTS}
+        name: {
+            "validation": validation_values(each, prepared),
+            "test": deployed_of(each).predict(prepared.test.inputs),
+        }
         for name, each in candidates.items()
     }
 

@@ -6,6 +6,7 @@ from: the scores they were saved with do.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -40,15 +41,15 @@ class TrainedTables:
             return Prepared.of(written)
         self._source.layer_kind(kind)  # says which one is missing, rather than that nothing fits
         seed = Counter(each.facts.seed for each in candidates).most_common(1)[0][0]
-        for without_unstable in (False, True):
-            made = self._made(kind, seed, without_unstable).get(device, {}).get(kind)
+        for in_folds, without_unstable in itertools.product((True, False), repeat=2):
+            made = self._made(kind, seed, without_unstable, in_folds).get(device, {}).get(kind)
             if made and any(learned_from(each, made) for each in candidates):
                 return made
         return None
 
-    def _make(self, kind: str, seed: int, without_unstable: bool) -> Tables:
+    def _make(self, kind: str, seed: int, without_unstable: bool, in_folds: bool) -> Tables:
         kinds = [kind] if kind in self._source.rows else []
-        return prepare(self._source, kinds, self.split, seed, without_unstable)[0]
+        return prepare(self._source, kinds, self.split, seed, without_unstable, in_folds)[0]
 
     @cached_property
     def _source(self) -> Source:

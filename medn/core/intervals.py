@@ -220,6 +220,25 @@ def calibrate(
     return Interval(level, conformal_quantile(scores, layers, level), len(scores), spread, len(np.unique(layers)))
 
 
+def calibrate_in_folds(
+    predicted: Array,
+    measured: Array,
+    distance: Array,
+    groups: NDArray[np.str_],
+    folds: NDArray[np.int8],
+    level: float = LEVEL,
+) -> Interval:
+    """The same from out-of-fold predictions: every row counts, by a spread that its own fold had no part in."""
+    scores = np.empty(len(predicted))
+    for fold in np.unique(folds):
+        own, others = folds == fold, folds != fold
+        spread = fit_spread(*(each[others] if others.any() else each for each in (predicted, measured, distance)))
+        scores[own] = log_errors(predicted[own], measured[own]) / spread.at(np.log(predicted[own]), distance[own])
+    quantile = conformal_quantile(scores, groups, level)
+    spread = fit_spread(predicted, measured, distance)
+    return Interval(level, quantile, len(scores), spread, len(np.unique(groups)))
+
+
 def conformal_quantile(scores: Array, groups: NDArray[np.str_], level: float) -> float:
     """The score that a row of a new group exceeds with a probability of at most 1 - level.
 

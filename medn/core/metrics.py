@@ -80,13 +80,13 @@ SAME_ERROR = 0.01
 """Errors this near are the same: where all values are alike nobody can beat one number."""
 
 
-def has_learned(predicted: Array, measured: Array, constant: float) -> bool:
+def has_learned(predicted: Array, measured: Array, constant: float | Array) -> bool:
     """Whether predictions are better than one number for everything, in the mean or at least typically.
 
     A mean may be spoilt by few rows; who is less than half as wrong for most rows has learned something.
     """
     own = relative_errors(predicted, measured)
-    plain = relative_errors(np.full(len(measured), constant), measured)
+    plain = relative_errors(np.broadcast_to(constant, len(measured)), measured)
     return bool(own.mean() <= plain.mean() + SAME_ERROR or np.median(own) < np.median(plain) / 2)
 
 

@@ -20,6 +20,12 @@ DEFAULT_FRACTIONS = (0.6, 0.15, 0.1, 0.15)
 ENOUGH_LAYERS = (5000, 2500, 10_000)
 """To choose by, to calibrate with and to report on: more of them say little more, and are better learned from."""
 
+MOST_CROSS_FITTED = 1000
+"""Up to so many layers to learn from, every one of them is learned from and judged by, in folds: a part of so few would
+choose by luck."""
+
+FOLDS = 5
+
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
@@ -29,21 +35,48 @@ class SplitRows:
     validation: Rows
     calibration: Rows
     test: Rows
+    folds: NDArray[np.int8] | None = None
+    """The fold of each row of `train`, where rows are judged by what learned from the other folds: those to choose
+    and to calibrate by are then the same rows."""
+
+    @property
+    def learned(self) -> Rows:
+        """Every row that is not for test."""
+        return self.train if self.folds is not None else np.concatenate([self.train, self.validation, self.calibration])
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {name: len(getattr(self, name)) for name in PARTS}
+        """In folds nothing is set apart to choose or to calibrate by."""
+        return {name: len(getattr(self, name)) if self._has(name) else 0 for name in PARTS}
+
+    def _has(self, part: str) -> bool:
+        return self.folds is None or part in ("train", "test")
 
     def codes(self, rows: int) -> NDArray[np.int8]:
         """For each of all rows the place of its part in `PARTS`, -1 for a row in none of them."""
         found = np.full(rows, -1, dtype=np.int8)
-        for code, name in enumerate(PARTS):
-            found[getattr(self, name)] = code
+        for name in filter(self._has, PARTS):
+            found[getattr(self, name)] = PARTS.index(name)
         return found
 
     @classmethod
-    def from_codes(cls, codes: NDArray[np.int8]) -> SplitRows:
-        return cls(*(np.flatnonzero(codes == code) for code in range(len(PARTS))))
+    def from_codes(cls, codes: NDArray[np.int8], folds: NDArray[np.int8] | None = None) -> SplitRows:
+        train, validation, calibration, test = (np.flatnonzero(codes == code) for code in range(len(PARTS)))
+        if folds is None:
+            return cls(train, validation, calibration, test)
+        if folds.shape != train.shape:
+            raise ValueError("every row to learn from needs a fold")
+        return cls(train, train, train, test, folds)
+
+    def in_folds(self, groups: NDArray[np.str_], seed: int) -> SplitRows:
+        """The same rows for test, all others in folds; nothing changes where there are many layers."""
+        learned = np.sort(self.learned)
+        names, places = np.unique(groups[learned], return_inverse=True)
+        if len(names) > MOST_CROSS_FITTED:
+            return self
+        fold_of = np.empty(len(names), dtype=np.int8)
+        fold_of[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names)) % FOLDS
+        return SplitRows(learned, learned, learned, self.test, fold_of[places])
 
 
 def split_by_group(
@@ -115,7 +148,9 @@ EDGE = 0.05
 """The share of layers at an edge: what is beyond it is beyond nearly all of them."""
 
 
-def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = ()) -> SplitRows:
+def keep_given(
+    table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = (), in_folds: bool = True
+) -> SplitRows:
     """The split that the data brings: these rows are for test only, all others are split by layer for the rest.
 
     Where the test rows lie beyond the others, so do those to choose and to calibrate by beyond those to learn from:
@@ -130,9 +165,10 @@ def keep_given(table: Table, test: NDArray[np.bool_], seed: int, free: Collectio
         raise UsageError("too few layers are left to learn from: nearly all rows are marked as test rows")
     parts = split_by_group(table.groups, seed, without_test, learned)
     # A split leaves at least one layer in every part, so what it left for test goes back to be learned from.
-    return SplitRows(
+    split = SplitRows(
         np.sort(np.concatenate([parts.train, parts.test])), parts.validation, parts.calibration, np.flatnonzero(test)
     )
+    return split.in_folds(table.groups, seed) if in_folds else split
 
 
 def _reach(table: Table, test: NDArray[np.bool_], free: Collection[str]) -> Array | None:
@@ -208,15 +244,24 @@ class Split:
         return self.form in ("random", "pooled")
 
     def parts(
-        self, table: Table, seed: int, test: NDArray[np.bool_] | None = None, free: Collection[str] = ()
+        self,
+        table: Table,
+        seed: int,
+        test: NDArray[np.bool_] | None = None,
+        free: Collection[str] = (),
+        in_folds: bool = True,
     ) -> SplitRows:
-        """The rows of each part; `test` marks those that the data itself keeps for test."""
+        """The rows of each part; `test` marks those that the data itself keeps for test.
+
+        What is meant to be shipped is learned in folds where layers are few, as earlier versions did not.
+        """
         if test is not None and test.any():
             if not self.is_product:
                 raise UsageError(f"the rows bring a split of their own, so they cannot be split by {self}")
-            return keep_given(table, test, seed, free)
+            return keep_given(table, test, seed, free, in_folds)
         if self.form == "range":
             return leave_range_out(table, self.name, self.value, seed)
         if self.form == "device":
             return leave_device_out(table, self.name, seed)
-        return split_by_group(table.groups, seed)
+        split = split_by_group(table.groups, seed)
+        return split.in_folds(table.groups, seed) if in_folds else split

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.intervals import LEVEL, Interval, Spread, calibrate, coverage, fit_spread
+from medn.core.intervals import LEVEL, Interval, Spread, calibrate, calibrate_in_folds, coverage, fit_spread
 from medn.core.table import Array, Table
 from medn.deployed.deployed import Answer, Deployed
 from medn.deployed.facts import IntervalCoverage
@@ -28,18 +28,26 @@ def calibrated(deployed: Deployed, validation: Table, calibration: Table, level:
     """
     rows = _rows(deployed, validation)
     spread = fit_spread(rows.predicted, rows.measured, rows.distance)
-    return _with_spread(deployed, spread, calibration, level)
-
-
-def at_level(deployed: Deployed, calibration: Table, level: float) -> Deployed:
-    """The same with an interval of another level; beyond the range it widens as before."""
-    found = _with_spread(deployed, deployed.interval.spread, calibration, level)
-    return replace(found, interval=replace(found.interval, widening=deployed.interval.widening))
-
-
-def _with_spread(deployed: Deployed, spread: Spread, calibration: Table, level: float) -> Deployed:
     rows = _rows(deployed, calibration)
     interval = calibrate(spread, rows.predicted, rows.measured, rows.distance, level, rows.groups)
+    return replace(deployed, interval=interval)
+
+
+def calibrated_in_folds(
+    deployed: Deployed,
+    table: Table,
+    out_of_fold: Array,
+    distance: Array,
+    folds: NDArray[np.int8],
+    level: float = LEVEL,
+) -> Deployed:
+    """The same from predictions that were made without the fold of each row, as are the distances of the rows."""
+    near = distance <= 1.0
+    kept = near if near.any() else np.ones(len(table), dtype=bool)
+    rows = table.take(kept)
+    interval = calibrate_in_folds(
+        np.exp(out_of_fold[kept]), rows.target, distance[kept], rows.groups, folds[kept], level
+    )
     return replace(deployed, interval=interval)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from medn.core.errors import StoreError
-from medn.core.table import name_of_today
+from medn.core.table import Array, name_of_today
 from medn.core.text import shown
 from medn.deployed.calibration import width_warning
 from medn.deployed.deployed import Deployed
@@ -17,6 +17,7 @@ from medn.deployed.facts import FormCosts, ShippedScores, TrainingFacts
 from medn.deployed.packing import Arrays, Json, pack_deployed, unpack_deployed
 
 CHECKED_PREFIX = "checked."
+OUT_OF_FOLD = "out_of_fold"
 OWN_FACTS = ("device", "kind", "regressor", "reason", "size_bytes", "row_us", "costs")
 SCORE_FACTS = ("scores", "coverage", "outside", "extrapolation")
 DEPLOYED_FACTS = ("form", "range", "interval", "way", "roofline")
@@ -42,6 +43,9 @@ class Candidate:
     """What the deployed form takes, as `medn.choosing.costs` measured it; None until then."""
     checked: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """What it says of larger rows than it learned from, so that ensembles can be checked too; it does not ship."""
+    out_of_fold: Array | None = None
+    """Logarithms of what was predicted of each row by what had not learned from its fold; None where rows to choose by
+    were held out. It does not ship."""
 
     @property
     def answers_for(self) -> tuple[str, ...]:
@@ -59,7 +63,7 @@ class Candidate:
         return width_warning(f"{self.regressor} for {self.kind} on {self.device}", width)
 
     def without_form(self) -> Candidate:
-        return replace(self, deployed=None, checked={})
+        return replace(self, deployed=None, checked={}, out_of_fold=None)
 
     def as_json(self) -> Json:
         """Every fact; what is deployed is packed beside them."""
@@ -134,4 +138,5 @@ def from_description(written: Mapping[str, Any], arrays: Mapping[str, NDArray[An
         row_us=written.get("row_us", 0.0),
         costs=FormCosts.from_json(written["costs"]) if written.get("costs") else None,
         checked=checked,
+        out_of_fold=(arrays or {}).get(OUT_OF_FOLD),
     )

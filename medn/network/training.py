@@ -217,6 +217,12 @@ class _Training:
         self._keep_if_better()
         self._set_parameters(current)
 
+    def _error(self, path: nn.Module, one: Examples) -> float:
+        if not len(one.checked):
+            return 0.0
+        with torch.no_grad():
+            return float(relative(path(one.checked)[:, 0], one.checked_logs).mean())
+
     def _set_parameters(self, values: list[Tensor]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.parameters, values, strict=True):
@@ -225,10 +231,10 @@ class _Training:
     def _keep_if_better(self) -> None:
         for kind, one in self.examples.items():
             path = self.network.path(kind)
-            with torch.no_grad():
-                error = float(relative(path(one.checked)[:, 0], one.checked_logs).mean())
+            error = self._error(path, one)
             best = self.best[kind]
-            if error < best.error or not best.weights:
+            # With nothing to choose by, the latest is the best.
+            if error < best.error or not best.weights or not len(one.checked):
                 self.progress.last_gain = self.progress.round
                 best.error = error
                 best.weights = {name: values.detach().clone() for name, values in path.state_dict().items()}

@@ -20,9 +20,8 @@ from medn.core.intervals import Interval
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Array, Table
-from medn.deployed.calibration import at_level, interval_coverage
+from medn.deployed.calibration import interval_coverage
 from medn.deployed.candidate import Candidate, deployed_of
-from medn.deployed.deployed import Deployed
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
 from medn.report.history import tuning_history
 from medn.report.leaderboard_rows import Row, rows_of
@@ -30,6 +29,8 @@ from medn.report.staircase import TypicalStaircase, staircases
 from medn.runs.folder import RunFolder
 from medn.runs.tables import KindTable
 from medn.training.candidate_store import candidates_root, load_candidates
+from medn.training.prepared import Prepared
+from medn.training.scoring import at_level, unseen
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """At which intervals are tried."""
@@ -135,8 +136,7 @@ def _kind_content(
     names = by if by and set(by) <= set(prepared.test.schema.numeric) else None
     if by is None:
         names = heat_map_names(prepared.source.layer_kind, prepared.test, found)
-    # Rows that nothing was learned from or chosen by: the calibration rows only set how wide intervals are.
-    unseen = prepared.source.table.take(np.concatenate([prepared.rows.calibration, prepared.rows.test]))
+    not_learned_from, predicted = unseen(candidate, prepared)
     histories = {name: tuning_history(root, each) for name, each in evaluated.candidates.items()}
     return KindContent(
         device=evaluated.device,
@@ -147,18 +147,18 @@ def _kind_content(
         test=prepared.test,
         predicted_s=predicted_s,
         importances=found,
-        heat=heat_map(unseen, deployed.predict(unseen.inputs), names) if names else None,
+        heat=heat_map(not_learned_from, predicted, names) if names else None,
         staircases=staircases(candidate, prepared.source),
-        reliability=_reliability(deployed, prepared.calibration, prepared.test),
+        reliability=_reliability(candidate, prepared),
         histories={name: history for name, history in histories.items() if history},
     )
 
 
-def _reliability(deployed: Deployed, calibration: Table, test: Table) -> tuple[tuple[float, float], ...]:
+def _reliability(candidate: Candidate, prepared: Prepared) -> tuple[tuple[float, float], ...]:
     """Intervals of several levels, each calibrated as the deployed one is, tried on the test rows."""
     found = []
     for level in LEVELS:
-        tried = at_level(deployed, calibration, level)
+        tried, test = at_level(candidate, prepared, level), prepared.test
         found.append((level, interval_coverage(tried, tried.answer(test.inputs), test.target).covered))
     return tuple(found)
 

@@ -65,8 +65,9 @@ class TrainingTable:
         source = self.source
         constants = {former_name(name): value for name, value in plain(source.constants).items()}
         facts = [source.key, self.split, self.seed, source.layer_kind.revision, constants]
-        codes = self.rows.codes(len(source.table))
-        return hashlib.sha256(canonical_json(facts).encode() + codes.tobytes()).hexdigest()[:20]
+        codes, folds = self.rows.codes(len(source.table)), self.rows.folds
+        in_folds = b"" if folds is None else folds.tobytes()
+        return hashlib.sha256(canonical_json(facts).encode() + codes.tobytes() + in_folds).hexdigest()[:20]
 
 
 def split_folder(path: Path, name: str, split: Split) -> Path:
@@ -183,6 +184,8 @@ def _arrays(table: TrainingTable) -> Arrays:
     found |= {f"further.{name}": column for name, column in rows.further.items() if not np.isnan(column).all()}
     if source.is_test is not None:
         found["is_test"] = source.is_test
+    if table.rows.folds is not None:
+        found["fold"] = table.rows.folds
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
 
 
@@ -221,7 +224,7 @@ def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingT
     return TrainingTable(
         device=facts["device"],
         source=source,
-        rows=SplitRows.from_codes(arrays["part"]),
+        rows=SplitRows.from_codes(arrays["part"], arrays.get("fold")),
         split=facts["split"],
         seed=facts["seed"],
         target=RunTarget.from_json(facts["target"]),

@@ -14,7 +14,7 @@ from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
 from medn.core.registry import spelled
 from medn.core.splits import Split
-from medn.deployed.candidate import CHECKED_PREFIX, Candidate, describe, from_description
+from medn.deployed.candidate import CHECKED_PREFIX, OUT_OF_FOLD, Candidate, describe, from_description
 from medn.deployed.packing import Arrays, Json
 from medn.runs.training_table import split_folder
 
@@ -48,6 +48,8 @@ def save_candidate(root: Path, candidate: Candidate) -> Path:
     arrays_hash = None
     if candidate.deployed:
         arrays |= {f"{CHECKED_PREFIX}{name}": array for name, array in candidate.checked.items()}
+        if candidate.out_of_fold is not None:
+            arrays[OUT_OF_FOLD] = candidate.out_of_fold
         written = safetensors.numpy.save(arrays)
         arrays_hash = hashlib.sha256(written).hexdigest()
         atomic_write(folder / ARRAYS_FILE, written)

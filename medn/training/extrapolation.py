@@ -61,8 +61,13 @@ def work(table: Table) -> Array:
 
 def cut(prepared: Prepared) -> Halves:
     above = float(np.quantile(work(prepared.train), LEAST_WORK))
-    train, validation = (part.take(work(part) <= above) for part in (prepared.train, prepared.validation))
-    parts = {name: getattr(prepared, name) for name in PARTS}
+    learned, stopped_by, parts = prepared.train, prepared.validation, {name: getattr(prepared, name) for name in PARTS}
+    if prepared.folds is not None:
+        # All larger rows are unseen here, so no row need be judged by what learned from the other folds.
+        first, odd = prepared.folds == 0, prepared.folds % 2 == 1
+        learned, stopped_by = prepared.train.take(~first), prepared.train.take(first)
+        parts |= {"validation": prepared.train.take(~odd), "calibration": prepared.train.take(odd)}
+    train, validation = (part.take(work(part) <= above) for part in (learned, stopped_by))
     return Halves(train, validation, {name: part.take(work(part) > above) for name, part in parts.items()}, above)
 
 

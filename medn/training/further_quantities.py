@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from medn.core.quantities import Quantity, all_quantities
-from medn.core.table import Table
+from medn.core.table import Array, Table
 from medn.deployed.beyond import EDGE, HELD
 from medn.deployed.candidate import Candidate, scores_of
 from medn.training.candidate_store import load_candidates
@@ -45,7 +46,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
     if quantity.swept and quantity.swept not in prepared.train.schema.names:
         return None
     parts = (prepared.train, prepared.validation, prepared.calibration, prepared.test)
-    train, validation, calibration, test = (_rows_with(part, quantity) for part in parts)
+    train, validation, calibration, test = (_with_quantity(part, quantity) for part in parts)
     if min(map(len, (train, validation, calibration, test))) < FEWEST_ROWS:
         return None
     return replace(
@@ -54,6 +55,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
         validation=validation,
         calibration=calibration,
         test=test,
+        folds=prepared.folds[_rows_with(prepared.train, quantity)] if prepared.folds is not None else None,
         # A multiple of the latency does not grow with the work: the latency does. And how memory and energy grow with
         # it is not what the roofline of the latency says.
         way=EDGE if quantity.over_latency else HELD,
@@ -62,13 +64,19 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
     )
 
 
-def _rows_with(table: Table, quantity: Quantity) -> Table:
+def _rows_with(table: Table, quantity: Quantity) -> NDArray[np.int_]:
     """Nothing at all, such as memory below a page, has no relative error and is left out."""
-    values = table.further.get(quantity.name, np.full(len(table), np.nan))
-    if quantity.over_latency:
-        values = values / table.target
-    rows = np.flatnonzero(values > 0)
-    return replace(table.take(rows), target=values[rows])
+    return np.flatnonzero(_values(table, quantity) > 0)
+
+
+def _with_quantity(table: Table, quantity: Quantity) -> Table:
+    rows = table.take(_rows_with(table, quantity))
+    values = _values(rows, quantity)
+    return replace(rows, target=values / rows.target if quantity.over_latency else values)
+
+
+def _values(table: Table, quantity: Quantity) -> Array:
+    return table.further.get(quantity.name, np.full(len(table), np.nan))
 
 
 def load_further(run: Path) -> Further:

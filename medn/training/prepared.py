@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import MednError, UsageError, reason_of
 from medn.core.ranges import MeasuredRange, learn_range
 from medn.core.splits import PARTS, Split, SplitRows, WrongSplit
-from medn.core.table import Table
+from medn.core.table import Array, Table
 from medn.regressors.form import Form
 from medn.runs.inputs import remainders
 from medn.runs.memory_rate import streaming_rates
@@ -56,6 +60,8 @@ class Prepared:
     validation: Table
     calibration: Table
     test: Table
+    folds: NDArray[np.int8] | None = None
+    """The fold of each row of `train`, which is then `validation` and `calibration` as well; None for parts apart."""
     way: str | None = None
     """What is predicted beyond the range, where that is no matter of the regressor."""
     roofline: Form | None = None
@@ -66,8 +72,25 @@ class Prepared:
     @classmethod
     def of(cls, table: TrainingTable) -> Prepared:
         train, validation, calibration, test = (table.source.table.take(getattr(table.rows, part)) for part in PARTS)
-        known = learn_range(train, validation, table.seed, remainders(table.source.layer_kind))
-        return cls(table, known, train, validation, calibration, test)
+        free, folds = remainders(table.source.layer_kind), table.rows.folds
+        known = learn_range(train, validation, table.seed, free)
+        if folds is not None:
+            # Rows that the range was learned from say nothing about how far off others may lie.
+            apart = learn_range(train.take(folds != 0), train.take(folds == 0), table.seed, free)
+            known = replace(known, slack=apart.slack, reach=apart.reach)
+        return cls(table, known, train, validation, calibration, test, folds)
+
+    @cached_property
+    def fold_distance(self) -> Array:
+        """How far each row lies from what was measured, without its own fold."""
+        assert self.folds is not None
+        distance = np.empty(len(self.train))
+        for fold in np.unique(self.folds):
+            own = self.folds == fold
+            others, held_out = self.train.take(~own), self.train.take(own)
+            known = learn_range(others, held_out, self.table.seed, remainders(self.source.layer_kind))
+            distance[own] = known.distance(held_out.inputs)
+        return distance
 
     @property
     def source(self) -> KindTable:
@@ -83,9 +106,9 @@ Tables = dict[str, dict[str, Prepared]]
 
 
 def prepare(
-    source: Source, kinds: Sequence[str], split: Split, seed: int, without_unstable: bool
+    source: Source, kinds: Sequence[str], split: Split, seed: int, without_unstable: bool, in_folds: bool = True
 ) -> tuple[Tables, list[Refused]]:
-    """The split tables, and the kinds that cannot be learned."""
+    """The split tables, and the kinds that cannot be learned; few layers in folds, as earlier versions did not."""
     prepared: Tables = {}
     refused = []
     for device in [None] if split.is_pooled else source.devices:
@@ -98,7 +121,7 @@ def prepare(
                 layers = len(set(table.table.groups))
                 if layers < FEWEST_LAYERS:
                     raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
-                rows = split.parts(table.table, seed, table.is_test, remainders(table.layer_kind))
+                rows = split.parts(table.table, seed, table.is_test, remainders(table.layer_kind), in_folds)
             except MednError as error:
                 refused.append(Refused(name, kind, reason_of(error), isinstance(error, WrongSplit)))
                 continue

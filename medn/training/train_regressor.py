@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from medn.core.errors import MednError, StoreError, reason_of
-from medn.core.metrics import best_constant, has_learned, score
+from medn.core.metrics import has_learned, score
+from medn.core.splits import FOLDS
 from medn.core.units import percent
 from medn.core.values import content_key
 from medn.deployed.beyond import BOUNDED, HELD
@@ -23,9 +24,10 @@ from medn.regressors.form import Form, restore
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.training.candidate_store import candidate_folder, load_candidate, save_candidate
 from medn.training.extrapolation import LEAST_WORK, check
+from medn.training.learning import Learning, are_in_folds, constant_values, learn, shipped
 from medn.training.prepared import Prepared
 from medn.training.scoring import judged
-from medn.training.tuning import Tuned, Watch, tune, unwatched
+from medn.training.tuning import MOST_TRIALS, Tuned, Watch, tune, unwatched
 
 ALL_KINDS = "all-kinds"
 """Where the journal of a family lies that learns all kinds of a device at once."""
@@ -48,7 +50,15 @@ FITTED_ONCE = 0.1
 SAVING_SHARE = 0.1
 """Of a search, what saving the best so far may take."""
 
-Together = Mapping[str, Fitted]
+REFIT_FACTOR = 2.0
+"""What a fit on all rows may take, in fits of a fold, which has four fifths of them."""
+
+LEAST_REFIT_S = 0.5
+
+MOST_TRIALS_IN_FOLDS = 20
+"""On few layers more trials choose by luck."""
+
+Together = Mapping[str, Learning]
 
 
 class NothingLearned(MednError):
@@ -133,12 +143,8 @@ def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     except Exception as failure:  # a family may fail in any way its library does
         return fail_job(job, reason_of(failure))
     left = job.seconds - (time.monotonic() - began)
-    checked = _checked(job, regressor, tuned, left)
-    made = []
-    for kind in job.tables:
-        candidate = _finish(job, kind, tuned, checked.get(kind))
-        made.append(_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)))
-    return made
+    made = _finished(job, regressor, tuned, _checked(job, regressor, tuned, left))
+    return [_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)) for candidate in made]
 
 
 def fail_job(job: Job, reason: str) -> list[Candidate]:
@@ -164,15 +170,13 @@ def _saved(job: Job, candidate: Candidate) -> Candidate:
 
 
 def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
-    pairs = {kind: (prepared.train, prepared.validation) for kind, prepared in job.tables.items()}
     next_save = time.monotonic()
 
     def fit(settings: Settings, effort: Effort) -> Together:
-        return regressor.fit_together(pairs, settings, effort)
+        return learn(regressor, job.tables, settings, effort)
 
-    def judge(fitted: Together) -> float:
-        errors = [score(fitted[kind].predict(held.inputs), held.target).mape for kind, (_, held) in pairs.items()]
-        return statistics.fmean(errors)
+    def judge(learned: Together) -> float:
+        return statistics.fmean(learned[kind].error(prepared) for kind, prepared in job.tables.items())
 
     def save(tuned: Tuned[Together]) -> None:
         """What a process that dies in a later trial leaves; with no time to its name, so that the next run goes on."""
@@ -180,15 +184,14 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         began = time.monotonic()
         if began < next_save:
             return
-        for kind in job.tables:
-            candidate = _finish(job, kind, tuned)
+        for candidate in _finished(job, regressor, tuned):
             if candidate.is_good:
                 save_candidate(job.root, replace(candidate, facts=replace(candidate.facts, budget_s=0.0)))
         ended = time.monotonic()
         next_save = ended + (ended - began) / SAVING_SHARE
 
     seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
-    rows = max(len(train) for train, _ in pairs.values())
+    rows = max(len(prepared.train) for prepared in job.tables.values())
     return tune(
         regressor,
         fit,
@@ -198,6 +201,7 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         rows=rows,
         seed=job.seed,
         fixed=job.settings,
+        most_trials=MOST_TRIALS_IN_FOLDS if are_in_folds(job.tables) else MOST_TRIALS,
         watch=watch,
         on_better=save,
     )
@@ -206,7 +210,7 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
 def _checked(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float) -> Mapping[str, Checked]:
     """By kind; nothing where the time left is less than a fit takes, or where the fit fails."""
     seconds = max(seconds, LEAST_CHECK_S)
-    if seconds < SHORTEST_CHECK * LEAST_WORK * tuned.fit_seconds:
+    if seconds < SHORTEST_CHECK * LEAST_WORK * _one_fit_seconds(job, tuned):
         return {}
     try:
         return check(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))
@@ -214,14 +218,31 @@ def _checked(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: fl
         return {}
 
 
-def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None = None) -> Candidate:
-    """The candidate of one kind, from its fitted regressor."""
-    blank, prepared = job.candidate(kind), job.tables[kind]
+def _one_fit_seconds(job: Job, tuned: Tuned[Together]) -> float:
+    return tuned.fit_seconds / (FOLDS if are_in_folds(job.tables) else 1)
+
+
+def _finished(
+    job: Job, regressor: Regressor, tuned: Tuned[Together], checked: Mapping[str, Checked] | None = None
+) -> list[Candidate]:
+    """The candidate of every kind."""
+    effort = Effort(max(REFIT_FACTOR * _one_fit_seconds(job, tuned), LEAST_REFIT_S), job.seed)
     try:
-        _check_learned(tuned.result[kind], prepared)
-        form = _exported(tuned.result[kind], prepared)
+        fitted = shipped(regressor, job.tables, tuned.settings, tuned.result, effort)
+    except Exception as failure:  # a family may fail in any way its library does
+        return [job.candidate(kind, reason_of(failure)) for kind in job.tables]
+    return [_finish(job, kind, tuned, fitted[kind], (checked or {}).get(kind)) for kind in job.tables]
+
+
+def _finish(job: Job, kind: str, tuned: Tuned[Together], fitted: Fitted, checked: Checked | None) -> Candidate:
+    """The candidate of one kind, from its fitted regressor."""
+    blank, prepared, learned = job.candidate(kind), job.tables[kind], tuned.result[kind]
+    try:
+        _check_learned(learned, prepared)
+        form = _exported(fitted, prepared)
         default = BOUNDED if regressors[job.regressor].extrapolates else HELD
-        found = judged(blank, prepared, form, prepared.roofline, default, checked)
+        out_of_fold = learned.log_values if prepared.folds is not None else None
+        found = judged(blank, prepared, form, prepared.roofline, default, checked, out_of_fold)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, reason_of(failure))
     trials = Trials(tuned.trials, tuned.pruned, tuned.failed, tuned.reasons)
@@ -229,13 +250,12 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], checked: Checked | None
     return replace(found, facts=facts)
 
 
-def _check_learned(fitted: Fitted, prepared: Prepared) -> None:
+def _check_learned(learned: Learning, prepared: Prepared) -> None:
     """What had no time to learn is not offered: it would stand beside others as if it were one of them."""
-    held, constant = prepared.validation, best_constant(prepared.train.target)
-    predicted = fitted.predict(held.inputs)
+    held, constant, predicted = prepared.validation, constant_values(prepared), np.exp(learned.log_values)
     if has_learned(predicted, held.target, constant):
         return
-    errors = [score(each, held.target).mape for each in (predicted, np.full(len(held), constant))]
+    errors = [score(values, held.target).mape for values in (predicted, constant)]
     own, plain = map(percent, errors)
     raise NothingLearned(f"it had no time to learn: an error of {own}, one number for every layer has {plain}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from medn.training.config import FamilySettings
 from medn.training.extrapolation import made_ready
 from medn.training.fit_processes import Fitters, OnWait, Timetable, least_seconds
 from medn.training.further_quantities import further_jobs
-from medn.training.prepared import Refused, Tables, prepare, write_tables
+from medn.training.prepared import Prepared, Refused, Tables, prepare, write_tables
 from medn.training.train_regressor import Job
 
 SHORTEST_S = 1.0
@@ -176,9 +176,17 @@ def _jobs(
         Job(root, device, name, group, str(split), seed, seconds, 0.0, fixed.get(name, {}))
         for device, tables in prepared.items()
         for name in families
-        for group in ([tables] if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
+        for group in (_alike(tables) if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
     ]
     return sorted(found, key=lambda job: (job.share, job.regressor))
+
+
+def _alike(tables: Mapping[str, Prepared]) -> list[dict[str, Prepared]]:
+    """The kinds whose rows are in folds, and the others."""
+    groups: dict[bool, dict[str, Prepared]] = {}
+    for kind, prepared in tables.items():
+        groups.setdefault(prepared.folds is None, {})[kind] = prepared
+    return list(groups.values())
 
 
 def _made_ready(jobs: Sequence[Job], seed: int) -> list[Job]:

@@ -73,7 +73,7 @@ class HistBoosting(Regressor):
             grown = [_tree(stage[0].nodes) for stage in model._predictors]
             return Trees.from_trees(grown, float(model._baseline_prediction.item()), train.inputs.shape[1])
 
-        return Learned(log_value, form)
+        return Learned(log_value, form, tuple(progress.errors))
 
 
 def _tree(nodes: Any) -> Tree:

@@ -82,6 +82,7 @@ class LightGBM(Regressor):
         return Learned(
             log_value,
             lambda: Trees.from_trees(_trees(booster.model_to_string(num_iteration=count)), base, train.inputs.shape[1]),
+            tuple(progress.errors),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,19 @@ class RooflineRegressor(Regressor):
     """`restraint` holds back the influence of inputs other than the work."""
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
-        return Learned.from_form(fit_roofline(train, validation, settings, effort))
+        """The influence of other inputs than the work is a second step: validation rows say whether to take it.
 
-
-def fit_roofline(train: Table, validation: Table, settings: Settings, effort: Effort) -> Roofline:
-    """With and without an influence of the inputs other than the work: whichever predicts the validation rows better.
-
-    The influence helps between measured layers and misleads beyond them; which of the two matters, those rows say.
-    """
-    plain, shaped = (_fit(train, settings, effort, is_shaped) for is_shaped in (False, True))
-    errors = [relative_errors(form.predict(validation.inputs), validation.target) for form in (plain, shaped)]
-    return shaped if np.sum(errors[1]) < np.sum(errors[0]) else plain
+        It helps between measured layers and misleads beyond them; which of the two matters, those rows say.
+        """
+        plain = _fit(train, settings, effort, is_shaped=False)
+        shaped = _fit(train, settings, effort, is_shaped=True)
+        if effort.steps is not None or not len(validation):
+            return Learned.from_form(shaped if (effort.steps or 1) > 1 else plain)
+        errors = [
+            float(relative_errors(form.predict(validation.inputs), validation.target).mean())
+            for form in (plain, shaped)
+        ]
+        return replace(Learned.from_form(shaped if errors[1] < errors[0] else plain), step_errors=tuple(errors))
 
 
 def fit_plain_roofline(train: Table, effort: Effort) -> Roofline:

@@ -78,7 +78,11 @@ class XGBoost(Regressor):
         def log_value(inputs: Array) -> Array:
             return np.asarray(base + booster.inplace_predict(inputs.astype(np.float32)), dtype=np.float64)
 
-        return Learned(log_value, lambda: Trees.from_trees(_trees(booster), base, train.inputs.shape[1]))
+        return Learned(
+            log_value,
+            lambda: Trees.from_trees(_trees(booster), base, train.inputs.shape[1]),
+            tuple(progress.errors),
+        )
 
 
 def _parameters(settings: Settings, effort: Effort) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
-from medn.core.splits import Split, SplitRows, leave_device_out, leave_range_out, split_by_group
+from medn.core.splits import FOLDS, Split, SplitRows, leave_device_out, leave_range_out, split_by_group
 from medn.core.table import Schema, Table
 
 NAMES = ("train", "validation", "calibration", "test")
@@ -113,7 +113,7 @@ def test_a_split_that_is_none_is_refused_with_what_is_allowed(text: str, words: 
 
 def test_a_split_makes_the_parts_it_names() -> None:
     table = made_up()
-    assert Split().parts(table, 3).sizes == split_by_group(table.groups, 3).sizes
+    assert Split().parts(table, 3, in_folds=False).sizes == split_by_group(table.groups, 3).sizes
     assert table.column("size")[Split.parse("range:size:20").parts(table, 0).test].min() > 20
     assert set(table.column("device")[Split.parse("device:here").parts(table, 0).test]) == {0.0}
 
@@ -127,7 +127,7 @@ def given_split(beyond: bool) -> tuple[Table, SplitRows]:
     inputs = np.column_stack([random.uniform(0, 1e6, 300), sizes])
     groups = np.array([f"layer {number // 2}" for number in range(300)])
     table = Table(schema, inputs, np.ones(300), np.where(test, np.char.add(groups, " tested"), groups))
-    return table, Split().parts(table, 0, test)
+    return table, Split().parts(table, 0, test, in_folds=False)
 
 
 def test_what_is_chosen_by_lies_beyond_where_the_test_rows_do() -> None:
@@ -160,3 +160,41 @@ def test_of_very_many_layers_most_are_learned_from() -> None:
 def test_of_many_layers_the_parts_keep_their_shares() -> None:
     parts = split_by_group(np.arange(20_000).astype(str), seed=0)
     assert parts.sizes == {"train": 12_000, "validation": 3000, "calibration": 2000, "test": 3000}
+
+
+def test_few_layers_are_in_folds_of_whole_layers_and_the_test_rows_stay_the_same() -> None:
+    table = made_up()
+    parts, apart = Split().parts(table, 3), Split().parts(table, 3, in_folds=False)
+    assert parts.folds is not None
+    assert np.array_equal(parts.test, apart.test)
+    assert np.array_equal(parts.train, np.sort(apart.learned))
+    assert np.array_equal(parts.validation, parts.train)
+    assert np.array_equal(parts.calibration, parts.train)
+    folds_of_layers = {(group, fold) for group, fold in zip(table.groups[parts.train], parts.folds, strict=True)}
+    assert len(folds_of_layers) == len(set(table.groups[parts.train]))
+    assert set(parts.folds.tolist()) == set(range(FOLDS))
+
+
+def test_many_layers_are_held_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medn.core.splits.MOST_CROSS_FITTED", 10)
+    assert Split().parts(made_up(), 3).folds is None
+
+
+def test_splits_that_answer_a_question_know_no_folds() -> None:
+    assert Split.parse("range:size:20").parts(made_up(), 0).folds is None
+
+
+def test_folds_survive_being_written_as_codes() -> None:
+    table = made_up()
+    parts = Split().parts(table, 3)
+    again = SplitRows.from_codes(parts.codes(len(table)), parts.folds)
+    assert np.array_equal(again.train, parts.train)
+    assert np.array_equal(again.test, parts.test)
+    assert np.array_equal(again.folds, parts.folds)  # type: ignore[arg-type]
+
+
+def test_folds_for_other_rows_are_refused() -> None:
+    parts = Split().parts(made_up(), 3)
+    assert parts.folds is not None
+    with pytest.raises(ValueError, match="fold"):
+        SplitRows.from_codes(parts.codes(len(made_up())), parts.folds[1:])

@@ -11,7 +11,7 @@ from medn.core.intervals import calibrate, conformal_quantile, fit_spread
 from medn.core.ranges import learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN
-from medn.deployed.calibration import UNCALIBRATED, at_level, calibrated, interval_coverage, width_warning
+from medn.deployed.calibration import UNCALIBRATED, calibrated, interval_coverage, width_warning
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Form, Parts
 
@@ -147,11 +147,3 @@ def test_widths_never_shrink_beyond_the_edge_and_grow_with_the_distance(
     assert (np.diff(widths[outside]) > 0).all()
     assert widths[outside].min() >= widths[found.inside][-1]
     assert widths[outside][-1] > widths[found.inside].max()
-
-
-def test_an_interval_of_another_level_widens_alike(uncalibrated: Deployed) -> None:
-    made = calibrated(uncalibrated, products(200, 2), products(200, 4))
-    made = replace(made, interval=replace(made.interval, widening=0.3))
-    half = at_level(made, products(200, 4), 0.5)
-    assert half.interval.widening == 0.3
-    assert half.interval.quantile < made.interval.quantile

@@ -48,7 +48,8 @@ def test_the_two_halves_do_not_overlap(prepared: Prepared) -> None:
     halves = cut(prepared)
     assert halves.is_enough
     assert work(halves.train).max() <= halves.above < min(work(part).min() for part in halves.larger.values())
-    assert len(halves.train) == pytest.approx(0.7 * len(prepared.train), abs=2)
+    assert len(halves.train) + len(halves.validation) == pytest.approx(0.7 * len(prepared.train), abs=2)
+    assert not set(halves.train.groups) & set(halves.validation.groups)
 
 
 def test_the_roofline_of_the_check_knows_the_smaller_rows_alone(prepared: Prepared) -> None:
@@ -75,7 +76,7 @@ def test_held_efficiency_keeps_even_a_constant_growing(prepared: Prepared) -> No
 
 
 def test_too_few_rows_are_left_out(prepared: Prepared) -> None:
-    few = made_ready(replace(prepared, train=prepared.train.take(np.arange(5))), 0)
+    few = made_ready(replace(prepared, train=prepared.train.take(np.arange(5)), folds=np.arange(5, dtype=np.int8)), 0)
     assert few.smaller is None
     assert check(regressors["median"], {"linear": few}, {}, Effort(10.0)) == {}
 
