@@ -2,9 +2,9 @@
 
     python -m experiments.deployed_forms --out results
 
-A LightGBM of 200 trees with 31 leaves, a large one as tuning finds them, a forest, and a network of the size of MEDN,
-on made-up convolutions. One thread, processor time, all engines after one another in each round. Writes
-deployed_forms.{md,json}. treelite is timed where it is installed.
+A LightGBM of 200 trees with 31 leaves, a large one as tuning finds them, a CatBoost, whose trees are also timed in the
+form of other trees, a forest, and a network of the size of MEDN, on made-up convolutions. One thread, processor time,
+all engines after one another in each round. Writes deployed_forms.{md,json}. treelite is timed where it is installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from medn.core.table import Array, Schema, Table
 from medn.regressors.bit_trees import BitTrees
 from medn.regressors.form import restore
 from medn.regressors.forms.network import NetworkForm
-from medn.regressors.forms.trees import Trees
+from medn.regressors.forms.oblivious_trees import ObliviousTrees
+from medn.regressors.forms.trees import Trees, tree
 from medn.regressors.onnx_session import Session, has_onnxruntime
 from medn.regressors.regressor import Effort, Fitted, regressors
 
@@ -41,6 +42,7 @@ Ways = tuple[Callable[[Array], float], Callable[[Array], Array]]
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LightGBM 200 x 31": ("lightgbm", {"num_leaves": 31, "most_trees": 200, "patience": 10_000}),
     "LightGBM large": ("lightgbm", {"num_leaves": 63, "most_trees": 1000, "learning_rate": 0.03, "patience": 10_000}),
+    "CatBoost 1000 x 64": ("catboost", {"depth": 6, "most_trees": 1000, "patience": 10_000}),
     "forest": ("random_forest", {}),
     "network": ("medn", {}),
 }
@@ -96,6 +98,8 @@ def engines(model: str, fitted: Fitted, width: int) -> Iterator[Engine]:
     yield Engine(model, "medn (chosen)", parts.size_bytes, deployed)
     if isinstance(form, Trees):
         yield from _tree_engines(model, form)
+    elif isinstance(form, ObliviousTrees):
+        yield from _tree_engines(model, _unfolded(form))
     elif isinstance(form, NetworkForm):
         yield from _network_engines(model, form)
 
@@ -106,6 +110,30 @@ def _pickled_bytes(fitted: Fitted) -> int:
         return len(pickle.dumps(fitted))
     except (pickle.PicklingError, AttributeError, TypeError):
         return 0
+
+
+def _unfolded(form: ObliviousTrees) -> Trees:
+    """The same trees with every node written out: those of a level one after the other, the leaves last."""
+    levels = form.feature.shape[1]
+    inner, nodes = 2**levels - 1, np.arange(2 ** (levels + 1) - 1)
+    level = np.repeat(np.arange(levels), 2 ** np.arange(levels))
+    left = np.where(nodes < inner, 2 * nodes + 1, -1)
+    right = np.where(nodes < inner, 2 * nodes + 2, -1)
+    # On the way to a leaf the first level decides the highest bit of its place, but the lowest of its number.
+    places = np.arange(inner + 1)
+    numbers = sum((places >> (levels - 1 - each) & 1) << each for each in range(levels))
+    at_leaves = np.zeros(inner + 1)
+    grown = [
+        tree(
+            np.append(feature[level], at_leaves).astype(int).tolist(),
+            np.append(border[level], at_leaves),
+            left.tolist(),
+            right.tolist(),
+            np.append(np.zeros(inner), leaves[numbers]),
+        )
+        for feature, border, leaves in zip(form.feature, form.border, form.leaves, strict=True)
+    ]
+    return Trees.from_trees(grown, form.base, form.width)
 
 
 def _tree_engines(model: str, form: Trees) -> Iterator[Engine]:
@@ -242,6 +270,9 @@ def main() -> int:
     for name in options.models:
         family, settings = MODELS[name]
         own = regressors[family]
+        if reason := own.missing():
+            print(reason, file=sys.stderr)
+            continue
         fitted = own.fit(train, validation, {**own.defaults, **settings}, Effort(options.seconds))
         all_engines += engines(name, fitted, inputs.shape[1])
     with one_thread():
