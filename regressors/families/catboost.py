@@ -43,7 +43,7 @@ class CatBoost(Regressor):
         "patience": 20,
     }
     """`patience` counts steps of several trees."""
-    for_many_rows = {"learning_rate": 0.1, "depth": 8}
+    for_many_rows = {"learning_rate": 0.1, "depth": 6}
 
     def suggest(self, trial: optuna.Trial) -> Settings:
         return {
