@@ -146,7 +146,7 @@ def is_worthwhile(nodes: Nodes) -> bool:
     """Whether a table of bits is the fastest way to evaluate these trees."""
     words = Words(nodes)
     row_bytes = words.count * np.dtype(words.dtype).itemsize
-    return words.count <= MOST_WORDS * len(nodes.roots) and nodes.thresholds.bear(row_bytes)
+    return words.count <= MOST_WORDS * len(nodes.roots) and nodes.thresholds.allow_table(row_bytes)
 
 
 class BitTrees:

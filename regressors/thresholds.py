@@ -46,7 +46,7 @@ class Thresholds:
         """Each feature with its thresholds and its first and last row."""
         return zip(self.of_feature, self.of_feature.values(), self.starts, self.ends, strict=True)
 
-    def bear(self, row_bytes: int) -> bool:
+    def allow_table(self, row_bytes: int) -> bool:
         """Whether a table of so many bytes a row is small enough."""
         return self.rows * row_bytes <= LARGEST_TABLE
 

@@ -113,7 +113,7 @@ class ObliviousTrees(Form):
         """The bits that an input sets in the number of every tree's leaf, by where it lies among the borders."""
         trees, levels = self.feature.shape
         dtype = np.dtype(np.uint8 if levels <= 8 else np.uint16)
-        if not self._thresholds.bear(trees * dtype.itemsize):
+        if not self._thresholds.allow_table(trees * dtype.itemsize):
             return None
         table = np.zeros((self._thresholds.rows, trees), dtype)
         for feature, borders, start, end in self._thresholds:
