@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from medn.core.domains import Domain, Fixed
@@ -79,12 +80,18 @@ def plan_points(config: SweepConfig) -> SweepPlan:
     )
 
 
-def pass_order(points: Sequence[Point], seed: int, pass_number: int) -> list[Point]:
+def pass_order(points: Sequence[Point], seed: int, pass_number: int, first: Collection[Layer] = ()) -> list[Point]:
     """The points in a fresh random order for each pass, in blocks that share the state of the machine.
 
     Another device or thread count costs the start of a process, another utilisation the settling of the load, and what
-    a user's own condition costs nobody knows; so the blocks are shuffled, and the points inside each.
+    a user's own condition costs nobody knows; so the blocks are shuffled, and the points inside each. The first pass
+    begins with the layers in `first`, so that they are measured even where time runs out.
     """
+    order = _shuffled_blocks(points, seed, pass_number)
+    return order if pass_number or not first else sorted(order, key=lambda point: point.layer not in first)
+
+
+def _shuffled_blocks(points: Sequence[Point], seed: int, pass_number: int) -> list[Point]:
     random = seeded(seed, "pass", pass_number)
     blocks: dict[tuple[Scalar, ...], list[Point]] = {}
     for point in points:
@@ -102,8 +109,9 @@ def _domains(config: SweepConfig) -> dict[str, Domain]:
     return {**config.conditions.domains, **varied}
 
 
-def _condition_grid(config: SweepConfig) -> list[Condition]:
-    domains = _domains(config)
+def _condition_grid(config: SweepConfig, own: Mapping[str, Domain] = MappingProxyType({})) -> list[Condition]:
+    """Every combination of conditions; `own` ones stand in place of the config's."""
+    domains = {**_domains(config), **own}
     combinations = itertools.product(*(domain.grid() for domain in domains.values()))
     return [_condition(dict(zip(domains, values, strict=True)), config) for values in combinations]
 
@@ -131,10 +139,19 @@ def _excess(layer: Layer, condition: Condition, config: SweepConfig) -> str | No
     return None
 
 
+def listed_layers(config: SweepConfig) -> set[Layer]:
+    """The layers that the config names itself, of all kinds."""
+    return {each.layer for chosen in config.layers.values() for each in chosen.space.listed}
+
+
 def _pairs(config: SweepConfig, drawing: Drawing, grid: Sequence[Condition]) -> Iterator[Pair]:
+    listed = {each.layer: each.conditions for each in drawing.space.listed}
     for layer in drawing:
-        fitting = (condition for condition in _conditions(config, layer, grid) if _fits(config, layer, condition))
-        for condition in itertools.islice(fitting, config.conditions.per_layer):
+        own = listed.get(layer)
+        # Of a listed layer all its conditions are wanted, not some.
+        wanted = _conditions(config, layer, grid) if own is None else _condition_grid(config, own)
+        fitting = (condition for condition in wanted if _fits(config, layer, condition))
+        for condition in itertools.islice(fitting, config.conditions.per_layer if own is None else None):
             yield layer, condition
 
 

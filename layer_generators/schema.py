@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from medn.core.conditions import CONDITIONS
 from medn.layer_generators.kind import LayerKind, Parameter, layer_kinds
 
 Schema = dict[str, Any]
@@ -57,7 +58,8 @@ def layers_schema() -> Schema:
 
 
 def _kind_schema(kind: LayerKind) -> Schema:
-    properties = {"share": {**POSITIVE, "description": "this kind's share of the points, 1 where left out"}}
+    properties: Schema = {"share": {**POSITIVE, "description": "this kind's share of the points, 1 where left out"}}
+    properties["listed"] = _listed_schema(kind)
     for name in kind.names:
         first, *others = kind.meaning(name)
         about = f"sets {', '.join(other.name for other in (first, *others))}" if others else first.about
@@ -69,3 +71,11 @@ def _kind_schema(kind: LayerKind) -> Schema:
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+def _listed_schema(kind: LayerKind) -> Schema:
+    """Layers with a value for each parameter, and domains of the conditions that a layer says itself."""
+    values = {name: value_schema(kind.meaning(name)[0]) for name in kind.names}
+    values |= {name: domain_schema(value_schema(known), known.about) for name, known in CONDITIONS.items()}
+    entry = {"type": "object", "properties": values, "additionalProperties": False}
+    return {"type": "array", "items": entry, "description": "layers to measure first, for the sampler 'listed'"}

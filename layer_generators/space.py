@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 
@@ -15,11 +15,22 @@ from medn.layer_generators.kind import LayerKind
 
 
 @dataclass(frozen=True)
+class ListedLayer:
+    """A layer that a config names itself."""
+
+    layer: Layer
+    conditions: Mapping[str, Domain] = field(default_factory=dict, hash=False)
+    """What it says of its own conditions, in place of what the config says of all."""
+
+
+@dataclass(frozen=True)
 class Space:
     """One kind with the domains that a config names for it."""
 
     kind: LayerKind
     named: Mapping[str, Domain]
+    listed: tuple[ListedLayer, ...] = ()
+    """Layers that are wanted before all others."""
 
     @cached_property
     def domains(self) -> dict[str, Domain]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -32,6 +32,7 @@ from medn.layer_generators.data_sheet_config import DataSheet
 from medn.layer_generators.declared_kind import reserved_names
 from medn.layer_generators.features import analytic_features
 from medn.layer_generators.kind import layer_kinds
+from medn.layer_generators.listed_config import LISTED, read_listed
 from medn.layer_generators.sampler import Drawing, samplers, seeded
 from medn.layer_generators.schema import DOMAIN_FORMS, POSITIVE, Schema, layers_schema
 from medn.layer_generators.space import Space, read_space
@@ -178,8 +179,8 @@ class SweepConfig(Section):
     ] = Field(min_length=1)
     sampler: str = "random"
     budget: SweepBudget = Field(default_factory=SweepBudget)
-    layers: dict[str, LayerChoice]
     dtypes: dict[str, float] = Field(default={}, description="further data types, with the bytes of one element")
+    layers: dict[str, LayerChoice]
     conditions: Conditions = Field(default_factory=Conditions)
     limits: SweepLimits = Field(default_factory=SweepLimits)
     measure: Measure = Field(default_factory=Measure)
@@ -237,7 +238,7 @@ class SweepConfig(Section):
 
     @field_validator("layers", mode="plain")
     @classmethod
-    def _read_layers(cls, written: object) -> dict[str, LayerChoice]:
+    def _read_layers(cls, written: object, info: ValidationInfo) -> dict[str, LayerChoice]:
         if not isinstance(written, Mapping) or not written:
             raise ValueError(f"must name at least one layer kind, as in 'linear: {{}}' (got {written!r})")
         chosen: dict[str, LayerChoice] = {}
@@ -251,7 +252,7 @@ class SweepConfig(Section):
             elif not isinstance(domains, Mapping | None):
                 wrong.append(((name,), f"must be a mapping of parameters to values (got {domains!r})"))
             else:
-                chosen[name], mistakes = _read_choice(name, dict(domains or {}))
+                chosen[name], mistakes = _read_choice(name, dict(domains or {}), info.data)
                 wrong += [((name, *path), sentence) for path, sentence in mistakes]
         raise_mistakes(wrong)
         return chosen
@@ -302,9 +303,18 @@ def _mapping(written: object) -> Mapping[object, object]:
     return written or {}
 
 
-def _read_choice(kind: str, written: dict[object, object]) -> tuple[LayerChoice, list[Mistake]]:
-    share = written.pop("share", 1.0)
+def _read_choice(
+    kind: str, written: dict[object, object], config: Mapping[str, Any]
+) -> tuple[LayerChoice, list[Mistake]]:
+    """What a config says of one kind; `config` is what was read of it before."""
+    share, listed = written.pop("share", 1.0), written.pop(LISTED, None)
     space, mistakes = read_space(layer_kinds[kind], written)
+    if listed is not None:
+        layers, wrong = read_listed(space, listed, config.get("dtypes", ()))
+        space = replace(space, listed=layers)
+        mistakes += [((LISTED, *path), sentence) for path, sentence in wrong]
+        if config.get("sampler", LISTED) != LISTED:
+            mistakes.append(((LISTED,), f"goes with sampler: {LISTED} (got {config['sampler']})"))
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < float("inf"):
         return LayerChoice(space), [*mistakes, (("share",), f"must be a number above 0 (got {share!r})")]
     return LayerChoice(space, float(share)), mistakes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from medn.cli.output import say, write_json, write_rows
+from medn.cli.sweep_for import sweep_command
 from medn.core.errors import UsageError
 from medn.core.packages import need
 from medn.core.units import format_latency, percent
@@ -32,6 +33,9 @@ CompositionOption = Annotated[
     ),
 ]
 HtmlOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Of a model: write a page about it.")]
+
+MUCH = 0.2
+"""The share of a model's time that may be extrapolated before its layers had better be measured."""
 
 WHOLE_MODEL_OPTIONS = "--batch-size, --utilization, --cold-share, --composition and --html"
 
@@ -58,6 +62,18 @@ def predict_model(
     write_rows(list(_lines(prediction)), as_json=False)
     for sentence in sentences(prediction):
         say(sentence)
+    if prediction.unmeasured_share > MUCH:
+        _tell_how_to_measure(predictor, prediction, source)
+
+
+def _tell_how_to_measure(predictor: Predictor, prediction: ModelPrediction, source: str) -> None:
+    from medn.devices.backend import backends
+
+    backend = predictor.bundle.backend(predictor.device)
+    # A table from elsewhere may name a device that no backend drives here.
+    command = sweep_command([source], [backend] if backend in backends else [], [prediction.batch_size])
+    share = percent(prediction.unmeasured_share)
+    say(f"{share} of the time can be measured on {predictor.device} instead of extrapolated: {command}")
 
 
 def read_composition(cold_share: float | None, path: Path | None) -> Composition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 from medn.cli.export import write_dataset
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.summary import summary_json, write_summary
+from medn.cli.sweep_for import BatchSizeOption, DeviceOption, ForOption, ThreadsOption, config_text, keep_config
 from medn.core.errors import NothingMeasured, TooNoisy, UsageError
 from medn.core.units import format_duration, percent
 
@@ -43,8 +44,15 @@ TimeOption = Annotated[
 MixOption = Annotated[bool, typer.Option("--mix-environments", help="Add to a run that was measured elsewhere.")]
 
 
+ConfigArgument = Annotated[list[str], typer.Argument(metavar="CONFIG", help="A sweep config (YAML).")]
+
+
 def sweep(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A sweep config (YAML).")],
+    config: ConfigArgument = [],  # noqa: B006  # typer copies it
+    models: ForOption = [],  # noqa: B006
+    devices: DeviceOption = [],  # noqa: B006
+    batch_size: BatchSizeOption = "",
+    threads: ThreadsOption = None,
     run: RunOption = None,
     time: TimeOption = None,
     points: Annotated[int | None, typer.Option(min=1, help="Points to measure, instead of budget.points.")] = None,
@@ -53,24 +61,33 @@ def sweep(
     mix_environments: MixOption = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what a config describes.
+    """Measure what a config describes, or what given models need.
 
     Every visit is kept as soon as it is made. The same command again goes on where the last one stopped.
+    --for makes a config for models and keeps it in the run, as sweep.yaml: their own layers first, as the device runs
+    them, then layers like them with other sizes. --dry-run prints it.
 
     \b
     Examples:
       medn sweep experiments/configs/quickstart.yaml --dry-run
       medn sweep experiments/configs/quickstart.yaml --time 60
       medn sweep laptop.yaml --run runs/evening --strict
+      medn sweep --for timm:resnet18 nets/own.onnx --device onnxruntime --batch-size 1,4 --time 5m
     """
-    chosen = _load(config, points)
+    made = _made_config(config, models, devices, batch_size, threads, points, time)
+    chosen = _load(Path(config[0]), points) if made is None else _parse(made)
     seconds = chosen.budget.time_s if time is None else time
     if dry_run:
-        _write_plan(chosen, seconds, as_json)
+        if made is not None and not as_json:
+            typer.echo(made, nl=False)
+        _write_plan(chosen, seconds, as_json, table=made is None)
         return
     from medn.runs.folder import DEFAULT_ROOT, RunFolder
 
     folder = RunFolder(run or DEFAULT_ROOT / chosen.name)
+    if made is not None:
+        kept = keep_config(folder, made)
+        say(f"the config is {kept}; to use it again, edited or not: medn sweep {kept} --run {folder.path}")
     done = measure(chosen, folder, seconds, mix_environments)
     with folder.store(must_exist=True) as store:
         from medn.runs.summary import summarise
@@ -85,12 +102,41 @@ def sweep(
     _judge(summary, strict)
 
 
-def _load(path: Path, points: int | None) -> SweepConfig:
+def _made_config(
+    config: Sequence[str],
+    models: Sequence[str],
+    devices: Sequence[str],
+    batch_size: str,
+    threads: int | None,
+    points: int | None,
+    seconds: float | None,
+) -> str | None:
+    """The config that is made for models, as YAML; None where one is given."""
+    from medn.model.model_sources import is_source
+
+    if not models:
+        if devices or batch_size or threads is not None:
+            raise UsageError("--device, --batch-size and --threads go with --for; a config says these itself")
+        if len(config) != 1:
+            got = f" (got {len(config)} configs)" if config else ""
+            raise UsageError(f"say what to measure: one CONFIG, or --for and models{got}")
+        return None
+    for name in config:  # a shell cannot tell further models from configs
+        if not is_source(name):
+            raise UsageError(f"--for makes the config itself; give it or {name}, not both")
+    return config_text([*models, *config], devices, batch_size, threads, points, seconds)
+
+
+def _parse(written: str | Path) -> SweepConfig:
     from medn.devices.backend import backends
     from medn.devices.probe import probes
-    from medn.layer_generators.sweep import load_sweep
+    from medn.layer_generators.sweep import parse_sweep
 
-    config = load_sweep(path, list(backends), list(probes))
+    return parse_sweep(written, list(backends), list(probes))
+
+
+def _load(path: Path, points: int | None) -> SweepConfig:
+    config = _parse(path)
     if points is None:
         return config
     if points < len(config.devices):
@@ -98,7 +144,7 @@ def _load(path: Path, points: int | None) -> SweepConfig:
     return config.model_copy(update={"budget": config.budget.model_copy(update={"points": points})})
 
 
-def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> None:
+def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool, table: bool) -> None:
     from medn.layer_generators.plan import plan_points
     from medn.measuring.sweep_time import expected_seconds
 
@@ -113,7 +159,8 @@ def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool) -> No
         {"kind": kind, "layers": part["layers"], **{f"points on {name}": n for name, n in part["points"].items()}}
         for kind, part in planned["kinds"].items()
     ]
-    write_rows(rows, as_json=False)
+    if table:
+        write_rows(rows, as_json=False)
     limit = "" if seconds is None or seconds > expected_s else f", of which one call makes {format_duration(seconds)}"
     say(f"{len(plan.points)} points, {visits} visits, about {format_duration(expected_s)}{limit}; nothing was measured")
 

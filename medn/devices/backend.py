@@ -91,6 +91,8 @@ class Backend(ABC):
     """What pip installs them by instead, where medn has no extra for them."""
     fusion_rules: ClassVar[Path | None] = None
     """The file that says which layers it runs as one (docs/fusion.md); None where it runs every layer by itself."""
+    tells_conversions: ClassVar[bool] = False
+    """True where it has a layout of its own and tells the time of converting to it: layers can be timed as `inside`."""
     dtypes: ClassVar[tuple[str, ...]] = ("fp32",)
     is_reference: ClassVar[bool] = False
     """True for torch itself: its outputs are the ones that the others are compared with."""

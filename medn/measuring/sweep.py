@@ -20,7 +20,7 @@ from medn.core.values import Point, Visit
 from medn.devices.backend import backends
 from medn.devices.machine_client import Machines
 from medn.devices.transport import THIS_MACHINE, Device, Transport
-from medn.layer_generators.plan import pass_order, plan_points
+from medn.layer_generators.plan import listed_layers, pass_order, plan_points
 from medn.layer_generators.sweep import SweepConfig
 from medn.measuring.environments import enter_environments
 from medn.measuring.visits import Visitor, device_answers
@@ -151,9 +151,9 @@ def _visits_due(config: SweepConfig, points: list[Point], store: Store) -> Itera
     After the planned passes come further ones for the points that do not repeat well.
     """
     measure = config.measure
-    visited = store.visited()
+    visited, listed = store.visited(), listed_layers(config)
     todo = [
-        [point for point in pass_order(points, config.seed, number) if number not in visited.get(point.key, {})]
+        [point for point in pass_order(points, config.seed, number, listed) if number not in visited.get(point.key, {})]
         for number in range(measure.visits)
     ]
     planned = sum(len(order) for order in todo)

@@ -21,3 +21,13 @@ def expected_seconds(points: Sequence[Point], measure: Measure) -> float:
     loaded = sum(point.condition.utilization > 0 for point in points)
     processes = {(point.device, point.condition.threads) for point in points}
     return measure.visits * visit_s * (len(points) + LOADED_SHARE * loaded) + START_S * len(processes)
+
+
+def affordable_points(seconds: float, measure: Measure, devices: int) -> int:
+    """How many points over all devices that time suffices for, without load and on one number of threads each.
+
+    >>> affordable_points(64.0, Measure(visits=3, visit_time=0.03), devices=1)
+    406
+    """
+    visit_s = measure.visit_time_s + OVERHEAD_S
+    return max(0, int((seconds - START_S * devices) / (measure.visits * visit_s)))

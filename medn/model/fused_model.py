@@ -20,10 +20,15 @@ HEAD_KINDS = {fused: head for head, fused in FUSED_KINDS.items()}
 
 def executed_model(predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> CapturedModel:
     """With `fused` false every layer stays by itself, as if the backend fused nothing."""
-    rules = rules_for(predictor.bundle.backend(predictor.device))
-    executed = fuse(model, rules) if fused and rules is not None else model
+    executed = fused_by(predictor.bundle.backend(predictor.device), model) if fused else model
     layers = tuple(_as_measured(layer, predictor.kinds) for layer in executed.layers)
     return executed if layers == executed.layers else replace(executed, layers=layers)
+
+
+def fused_by(backend: str, model: CapturedModel) -> CapturedModel:
+    """As a backend runs it, whatever was measured; the same model where the backend fuses nothing."""
+    rules = rules_for(backend)
+    return model if rules is None else fuse(model, rules)
 
 
 def _as_measured(captured: CapturedLayer, kinds: Collection[str]) -> CapturedLayer:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel, Guess
+from medn.core.dtypes import ELEMENT_BYTES
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.estimator.prediction import Predictions
@@ -129,6 +130,12 @@ class ModelPrediction:
     def outside_share(self) -> float:
         """Of the time: layers it predicts that are unlike those that were measured."""
         return float(self.shares[self.known & ~self.layers.in_range].sum())
+
+    @property
+    def unmeasured_share(self) -> float:
+        """Of the time: layers of known kinds that are extrapolated or not predicted, and that a sweep could measure."""
+        measurable = [layer.layer is not None and layer.dtype in ELEMENT_BYTES for layer in self.captured.layers]
+        return float(self.shares[np.array(measurable, dtype=np.bool_) & ~(self.known & self.layers.in_range)].sum())
 
     @property
     def streaming_share(self) -> float:

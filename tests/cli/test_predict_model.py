@@ -23,6 +23,12 @@ def make():
     net = torch.nn.Sequential(torch.nn.Linear(128, 100), torch.nn.ReLU(), torch.nn.Softmax(-1))
     return net, torch.zeros(1, 128)
 
+def large():
+    return torch.nn.Linear(4096, 4096), torch.zeros(1, 4096)
+
+def measured():
+    return torch.nn.Linear(128, 100), torch.zeros(1, 128)
+
 def with_attribute():
     net, net_inputs = make()
     net.example_inputs = (net_inputs,)
@@ -65,6 +71,18 @@ def test_a_model_is_a_table_by_layer(bundle: str, capsys: Capture) -> None:
     assert re.search(r"1 x aten._softmax: \S+ % of the time, \S+ % of the FLOPs, \S+ % of the bytes", err)
 
 
+def test_what_is_mostly_extrapolated_ends_with_the_command_that_measures_it(bundle: str, capsys: Capture) -> None:
+    assert medn(["predict", bundle, "python:own_nets:large", "--batch-size", "2"]) == 0
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "100.0 % of the time can be measured" in last
+    assert last.endswith("instead of extrapolated: medn sweep --for python:own_nets:large --batch-size 2")
+
+
+def test_what_was_measured_ends_without_a_command(bundle: str, capsys: Capture) -> None:
+    assert medn(["predict", bundle, "python:own_nets:measured"]) == 0
+    assert "medn sweep" not in capsys.readouterr().err
+
+
 def test_json_has_totals_and_layers(bundle: str, capsys: Capture) -> None:
     assert medn(["predict", bundle, "python:own_nets:with_attribute", "--batch-size", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -86,14 +104,14 @@ def test_guessed_values_are_told(bundle: str, capsys: Capture) -> None:
     assert medn(["predict", bundle, "python:own_nets:asking"]) == 0
     said = capsys.readouterr().err
     assert "1 value was guessed for what the model's code reads" in said
-    assert "own_nets.py:15: taken as False" in said
+    assert "own_nets.py:21: taken as False" in said
 
 
 def test_guessed_values_are_in_the_json(bundle: str, capsys: Capture) -> None:
     assert medn(["predict", bundle, "python:own_nets:asking", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["guesses"] == 1
-    assert found["guessed"] == [{"name": "", "place": "own_nets.py:15", "answer": "False", "count": 1}]
+    assert found["guessed"] == [{"name": "", "place": "own_nets.py:21", "answer": "False", "count": 1}]
 
 
 def test_an_onnx_file_is_read(bundle: str, tmp_path: Path, capsys: Capture) -> None:

@@ -69,6 +69,7 @@ class OnnxRuntime(Backend):
     description = "ONNX Runtime on the CPU"
     packages = ("onnxruntime", "torch")
     fusion_rules = FUSION_RULES / "onnxruntime.json"
+    tells_conversions = True
 
     def load(self, workload: Workload) -> Runner:
         inputs = [tensor.numpy() for tensor in workload.inputs]

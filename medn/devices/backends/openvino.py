@@ -83,6 +83,7 @@ class OpenVino(Backend):
     extra = "openvino"
     dtypes = ("fp32", "int8")
     fusion_rules = FUSION_RULES / "openvino.json"
+    tells_conversions = True
 
     def load(self, workload: Workload) -> Runner:
         inputs = [tensor.numpy() for tensor in workload.inputs]
