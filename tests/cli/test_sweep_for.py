@@ -70,8 +70,8 @@ def test_a_sweep_for_a_model_measures_it_keeps_its_config_and_goes_on(tmp_path: 
     assert set(told["summary"]["statuses"]) == {"ok"}
     assert "medn sweep here/sweep.yaml --run here" in err
     kept = (tmp_path / "here" / "sweep.yaml").read_text()
-    assert medn(["sweep", "here/sweep.yaml", "--run", "here"]) == 0
-    assert "is finished already" in capsys.readouterr().err
+    assert medn(["sweep", "here/sweep.yaml", "--run", "here", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["points"] == told["summary"]["points"] == 6
     (tmp_path / "here" / "sweep.yaml").write_text(kept + "seed: 7\n")
     assert medn([*command, "--time", "20"]) == 0
     assert "sweep.1.yaml" in capsys.readouterr().err
