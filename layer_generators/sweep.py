@@ -42,7 +42,7 @@ Duration = Annotated[
     BeforeValidator(seconds),
     WithJsonSchema({"type": ["number", "string"], "examples": [90, "90s", "10m", "2h"]}),
 ]
-"""Seconds, written as a number or as a text with its unit."""
+"""Seconds, written as a number or as a string with its unit."""
 
 
 InputGroup = Literal["raw", "analytic", "hardware", "probes"]

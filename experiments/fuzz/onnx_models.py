@@ -25,12 +25,12 @@ with instrumented():
 NUMBERS = [0, 1, -1, 2, 3, 7, 8, 16, 64, 255, 2**31 - 1, 2**31, 2**62, 2**63 - 1, -(2**63), -7]
 
 
-def texts(message: Any, collected: list[str]) -> list[str]:
+def strings(message: Any, collected: list[str]) -> list[str]:
     """All names in a message, so that one can take the place of another."""
     for field, value in message.ListFields():
         for each in value if field.is_repeated else [value]:
             if field.message_type is not None:
-                texts(each, collected)
+                strings(each, collected)
             elif isinstance(each, str):
                 collected.append(each)
     return collected
@@ -96,7 +96,7 @@ def _assign(holder: Any, place: Any, value: Any) -> None:
 
 def attempt(files: list[bytes]) -> Callable[[bytes], None]:
     """What is tried: a damaged one of these files is captured."""
-    names = [texts(onnx.ModelProto.FromString(each), []) for each in files]
+    names = [strings(onnx.ModelProto.FromString(each), []) for each in files]
     target = Path(tempfile.mkdtemp()) / "fuzzed.onnx"
 
     def once(data: bytes) -> None:

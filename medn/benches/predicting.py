@@ -164,8 +164,8 @@ def _drawn(estimator: Estimator) -> list[dict[str, Scalar]]:
     columns: dict[str, list[Any]] = {}
     for each in estimator.kind.parameters:
         if each.name in known.schema.categories:
-            texts = [known.schema.categories[each.name][code] for code in known.seen[each.name]]
-            columns[each.name] = random.choice(texts, 3 * LAYERS).tolist()
+            strings = [known.schema.categories[each.name][code] for code in known.seen[each.name]]
+            columns[each.name] = random.choice(strings, 3 * LAYERS).tolist()
         elif each.name in known.schema.names:
             place = known.schema.index(each.name)
             numbers = random.uniform(known.low[place], known.high[place], 3 * LAYERS)

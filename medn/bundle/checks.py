@@ -40,7 +40,7 @@ def check_candidate(candidate: Candidate) -> None:
 
 
 def _numbers(written: Mapping[str, Any]) -> Iterator[Any]:
-    """All that a table of tables holds, but texts and what is not known."""
+    """All that a table of tables holds, but strings and what is not known."""
     for value in written.values():
         if isinstance(value, Mapping):
             yield from _numbers(value)

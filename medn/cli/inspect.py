@@ -111,10 +111,10 @@ def _inputs(entry: Entry) -> list[dict[str, Any]]:
     return rows + [{"input": name, "from": None, "to": None, "one of": [value]} for name, value in _constants(entry)]
 
 
-def _few(texts: list[Any]) -> list[str]:
+def _few(strings: list[Any]) -> list[str]:
     """A few, each shortened: an untrusted bundle may hold anything."""
-    more = [f"and {len(texts) - MOST_SHOWN} more"] if len(texts) > MOST_SHOWN else []
-    return [shortened(str(text)) for text in texts[:MOST_SHOWN]] + more
+    more = [f"and {len(strings) - MOST_SHOWN} more"] if len(strings) > MOST_SHOWN else []
+    return [shortened(str(text)) for text in strings[:MOST_SHOWN]] + more
 
 
 def _constants(entry: Entry) -> list[tuple[str, Any]]:

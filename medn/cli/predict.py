@@ -120,15 +120,15 @@ def parse_values(arguments: Sequence[str]) -> dict[str, Any]:
 
 def parse_texts(arguments: Sequence[str]) -> dict[str, str]:
     """The same, with the values as they are written."""
-    texts: dict[str, str] = {}
+    strings: dict[str, str] = {}
     for argument in arguments:
         name, separator, text = argument.partition("=")
         if not separator or not name or not text.strip():
             raise UsageError(f"{argument!r}: must be written as NAME=VALUE, such as in_channels=64")
-        if name in texts:
+        if name in strings:
             raise UsageError(f"{name}: given twice")
-        texts[name] = text
-    return texts
+        strings[name] = text
+    return strings
 
 
 def _write_prediction(prediction: Prediction, as_json: bool) -> None:

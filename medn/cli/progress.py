@@ -47,7 +47,7 @@ class ProgressDisplay:
             self._bar.stop()
 
     def show(self, done: int, planned: int, describe: Callable[[float], str] | None = None) -> None:
-        """Show it, unless that was done a moment ago; `describe` gives a text by the seconds so far."""
+        """Show it, unless that was done a moment ago; `describe` gives a string by the seconds so far."""
         now = self.clock()
         if now < self._next:
             return

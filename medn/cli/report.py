@@ -68,13 +68,13 @@ def report(
     if content.grown:
         say(content.grown)
     path = write_out(out or run / "report.html", report_page(content, parts))
-    texts = {"summary": summary(content), "advice": advice(content)}
+    sentences = {"summary": summary(content), "advice": advice(content)}
     if as_json:
         totals = {"models": [_totals(part) for part in parts]} if parts else {}
         kinds = [dict(kind.row) for kind in content.kinds]
-        write_json({"report": str(path), "bytes": path.stat().st_size, **texts, "kinds": kinds, **totals})
+        write_json({"report": str(path), "bytes": path.stat().st_size, **sentences, "kinds": kinds, **totals})
     else:
-        for sentence in [*texts["summary"], *texts["advice"]]:
+        for sentence in [*sentences["summary"], *sentences["advice"]]:
             say(sentence)
         for part in parts:
             say(f"{part.name} on {part.device}: {part.sentences[0]}")

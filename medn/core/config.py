@@ -113,7 +113,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 takes 5e9 and -.5 for texts; nobody who writes them means a text.
+# YAML 1.1 takes 5e9 and -.5 for strings; nobody who writes them means a string.
 _FLOAT = re.compile(r"^[-+]?(?=[0-9]*[.eE])(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
 
@@ -161,7 +161,7 @@ _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def seconds(written: object) -> float:
-    """A duration in seconds, from a number or a text with its unit; a `ValueError` with a sentence if it is none.
+    """A duration in seconds, from a number or a string with its unit; a `ValueError` with a sentence if it is none.
 
     >>> seconds("10m"), seconds(90)
     (600.0, 90.0)

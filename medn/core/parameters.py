@@ -27,16 +27,16 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    """The texts that are allowed; any where there are none."""
+    """The strings that are allowed; any where there are none."""
     default: Scalar | None = None
     late: bool = False
     """Added when layers of the kind had been measured already. Its default means what the kind meant before, and is
     left unsaid in a layer, so that the layers of before are the same ones."""
     unit: str = ""
     further: str = ""
-    """How texts beside the choices come to be allowed, in a sentence; empty where none ever are."""
+    """How strings beside the choices come to be allowed, in a sentence; empty where none ever are."""
     spellings: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Other texts that mean one of the choices."""
+    """Other strings that mean one of the choices."""
 
     def mistake(self, value: Any) -> str | None:
         """What is wrong with a value, without the parameter's name; None if nothing is."""

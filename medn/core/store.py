@@ -2,7 +2,7 @@
 
 Rows hold what was measured and nothing derived. Samples are a blob of little-endian float32: wall seconds, CPU seconds
 and pre-empted (0 or 1), one row of the array each. What was measured beside the time is a JSON object of
-numbers by name, with a text instead that says why there is none.
+numbers by name, with a string instead that says why there is none.
 """
 
 from __future__ import annotations

@@ -53,17 +53,20 @@ class Schema:
             raise UsageError(unknown("input", name, self.names)) from None
 
     def check(self) -> None:
-        """That every input has a name of its own and every category its texts. Raises a ValueError."""
+        """That every input has a name of its own and every category its strings. Raises a ValueError."""
         for name in self.names:
             check_name("the name of an input", name)
         if not 0 < len(set(self.names)) == len(self.names) <= MOST_INPUTS:
             raise ValueError(f"there must be 1 to {MOST_INPUTS} inputs, each with a name of its own")
         if not set(self.categories) <= set(self.names):
             raise ValueError("categories must belong to inputs")
-        texts = [text for known in self.categories.values() for text in known]
-        if not all(isinstance(text, str) and len(text) <= LONGEST_TEXT for text in texts) or len(texts) > MOST_TEXTS:
+        strings = [text for known in self.categories.values() for text in known]
+        if (
+            not all(isinstance(text, str) and len(text) <= LONGEST_TEXT for text in strings)
+            or len(strings) > MOST_TEXTS
+        ):
             raise ValueError(
-                f"there must be at most {MOST_TEXTS} categories, each a text of up to {LONGEST_TEXT} letters"
+                f"there must be at most {MOST_TEXTS} categories, each a string of up to {LONGEST_TEXT} letters"
             )
 
     @property

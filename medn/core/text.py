@@ -1,4 +1,4 @@
-"""Values and texts of others as people read them: on one line, of bounded length, nothing that a terminal obeys."""
+"""Values and strings of others as people read them: on one line, of bounded length, nothing that a terminal obeys."""
 
 from __future__ import annotations
 

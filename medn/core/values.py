@@ -92,7 +92,7 @@ class Layer:
 class Condition:
     """Under which circumstances a layer is measured: every condition of the table, and the user's own by any name.
 
-    Texts that may be stated somewhere, such as further data types, are checked where they are given.
+    Strings that may be stated somewhere, such as further data types, are checked where they are given.
 
     >>> Condition(batch_size=8, power_mode="low").values["power_mode"]
     'low'
@@ -227,7 +227,7 @@ class Visit:
     reference_s: float | None = None
     """A fixed small kernel, timed beside the layer: it drifts when the machine does."""
     quantities: Mapping[str, float | str] = field(default_factory=dict)
-    """What was measured beside the time, by the names in `medn.core.quantities`; a text says why there is no number."""
+    """What was measured beside the time, by names of `medn.core.quantities`; a string says why there is no number."""
     output_error: float | None = None
     """Largest difference to torch's output, relative to the largest output; None where torch itself was timed."""
     probes: Mapping[str, float | None] = field(default_factory=dict)

@@ -153,7 +153,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     if isinstance(values, (np.ndarray, range)) or not isinstance(values, Sequence):
         return np.asarray(values)
     types = set(map(type, values))
-    # Together, unlike values would become like ones: flags become numbers, numbers beside texts become texts.
+    # Together, unlike values would become like ones: flags become numbers, numbers beside strings become strings.
     if types <= {int, float} or (len(types) == 1 and issubclass(next(iter(types)), (bool, np.number))):
         return np.asarray(values)
     if types == {str} and max(map(len, values)) <= LONGEST:  # each takes as much memory as the longest

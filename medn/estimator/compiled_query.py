@@ -43,7 +43,7 @@ class Way:
 
     defaults: tuple[Scalar, ...]
     numbers: itemgetter[Any]
-    texts: itemgetter[Any]
+    strings: itemgetter[Any]
 
 
 class Single:
@@ -65,7 +65,7 @@ class Single:
         self.further = further
         self.sheet = sheet
         self._numbers = [name for name, each in query.parameters.items() if each.type is not str]
-        self._texts = [name for name, each in query.parameters.items() if each.type is str]
+        self._strings = [name for name, each in query.parameters.items() if each.type is str]
         self._packed = struct.Struct(f"{len(deployed.schema.names)}f").pack
         self._ways: dict[tuple[str, ...], Way] = {}
         self._programs: dict[tuple[str, ...], tuple[Compute, ...]] = {}
@@ -77,7 +77,7 @@ class Single:
             return None
         given = (*parameters.values(), *way.defaults)
         try:
-            for compute in self._programs.get(way.texts(given), ()):
+            for compute in self._programs.get(way.strings(given), ()):
                 found = compute(*way.numbers(given))
                 if found is not None:
                     return self._predict(*found)
@@ -86,7 +86,7 @@ class Single:
             ValueError,
             ArithmeticError,
             struct.error,
-        ):  # texts among numbers, numbers without end
+        ):  # strings among numbers, numbers without end
             return None
         return None
 
@@ -112,15 +112,15 @@ class Single:
             if way is None:
                 return
             self._ways[names] = way
-        texts = tuple(str(opened[name]) for name in self._texts)
-        known = self._programs.get(texts, ())
+        strings = tuple(str(opened[name]) for name in self._strings)
+        known = self._programs.get(strings, ())
         if len(self._programs) < MOST_WAYS and len(known) < MOST_WAYS:
             try:
                 program = self._program(opened)
             except (TypeError, ArithmeticError):  # a formula that needs more than arithmetic
                 return
             if program:
-                self._programs[texts] = (*known, program)
+                self._programs[strings] = (*known, program)
 
     def _way(self, names: tuple[str, ...]) -> Way | None:
         """None where names mean more than the parameters of a layer."""
@@ -131,8 +131,8 @@ class Single:
         silent = {name: default for name, default in self.query.defaults.items() if name not in targets}
         places = targets | {name: len(names) + place for place, name in enumerate(silent)}
 
-        numbers, texts = ([places[name] for name in wanted] for wanted in (self._numbers, self._texts))
-        return Way(tuple(silent.values()), itemgetter(*numbers), itemgetter(*texts))
+        numbers, strings = ([places[name] for name in wanted] for wanted in (self._numbers, self._strings))
+        return Way(tuple(silent.values()), itemgetter(*numbers), itemgetter(*strings))
 
     def _program(self, opened: Mapping[str, Column]) -> Compute | None:
         """The lines that lead from the numbers of a query to the inputs of the form."""

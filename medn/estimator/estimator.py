@@ -75,7 +75,7 @@ class Estimator:
         for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
             for name in known.schema.numeric:
                 if name in self.query.parameters and self.query.parameters[name].type is str:
-                    raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a text")
+                    raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a string")
         self.single = self._single()
 
     def _single(self) -> Single | None:

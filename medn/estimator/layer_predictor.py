@@ -147,8 +147,9 @@ class LayerPredictor:
     def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
         """The rows of each kind."""
         known = {kind: code for code, kind in enumerate(self.kinds)}
-        codes = {kind: known.get(spelled(kind, known), -1) for kind in set(kinds.tolist()) if isinstance(kind, str)}
-        found = np.array([codes.get(kind, -1) for kind in kinds.tolist()])
+        names = [kind if isinstance(kind, str) else "" for kind in kinds.tolist()]
+        codes = {name: known.get(spelled(name, known), -1) for name in set(names)}
+        found = np.array([codes[name] for name in names])
         if (found < 0).any():
             row = int((found < 0).argmax())
             raise UsageError(f"row {row}: {unknown('predicted layer kind', kinds.tolist()[row], self.kinds)}")

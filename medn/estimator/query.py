@@ -170,7 +170,7 @@ def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
     arguments, symbols, tests = [], {}, []
     for place, parameter in enumerate(kind.parameters):
         value = getattr(layer, parameter.name)
-        if parameter.type is str:  # texts stand for themselves
+        if parameter.type is str:  # strings stand for themselves
             arguments.append(f"t{place}")
             tests.append(f"(t{place} == {value!r})")
             symbols[parameter.name] = value
@@ -188,7 +188,7 @@ def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
 
 
 def _declared(name: str, value: Scalar) -> Parameter:
-    """A column that the user declared: of texts, of flags or of numbers, as its usual value is."""
+    """A column that the user declared: of strings, of flags or of numbers, as its usual value is."""
     type_ = next((each for each in (str, bool) if isinstance(value, each)), float)
     return Parameter(name, "a column that was declared", type_)
 
@@ -210,7 +210,7 @@ def _is_gap(value: Any, gaps: bool) -> bool:
 
 
 def _checked(parameter: Parameter, column: Column, name: str) -> Column:
-    """The column as numbers, or as texts, if all of it is allowed."""
+    """The column as numbers, or as strings, if all of it is allowed."""
     if not isinstance(column, np.ndarray):
         value = parameter.fitted(column)
         mistake = parameter.mistake(value)

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def read_value(text: str) -> Scalar | None:
-    """What a cell or an argument says: nothing, a number, true or false, or a text.
+    """What a cell or an argument says: nothing, a number, true or false, or a string.
 
     >>> [read_value(text) for text in ("64", "0.5", "true", "relu", "")]
     [64, 0.5, True, 'relu', None]

@@ -89,7 +89,7 @@ def declare(table: TableFile, said: Declaration) -> Declared:
     kind = DeclaredKind(said.kind, tuple(parameters), tuple(said.layer), said.work or None, said.traffic or None)
     kept = {name: source for name, source in mapping.columns.items() if name not in gaps}
     latency = [row[names[said.latency]] for row in rows]
-    notes = [*_found(kind, gaps), *_doubts(kind, cells, latency)]
+    notes = [*_found(kind, gaps), *_warnings(kind, cells, latency)]
     return Declared(mapping.model_copy(update={"columns": kept}), kind, tuple(notes))
 
 
@@ -148,7 +148,7 @@ def _gaps(values: Sequence[Any]) -> float:
 
 
 def _parameter(name: str, values: Sequence[Any]) -> Parameter:
-    """Whole numbers, numbers, flags or texts; a column that never changes need not be said in a query."""
+    """Whole numbers, numbers, flags or strings; a column that never changes need not be said in a query."""
     filled = [value for value in values if value is not None]
     numbers = [whole(value) for value in filled if not isinstance(value, str)]
     type_: type = str
@@ -170,7 +170,7 @@ def _found(kind: DeclaredKind, gaps: Sequence[str]) -> Iterator[str]:
         yield f"no inputs, because too many cells are empty: {', '.join(gaps)}"
 
 
-def _doubts(kind: DeclaredKind, cells: Mapping[str, Sequence[Any]], latency: Sequence[Any]) -> Iterator[str]:
+def _warnings(kind: DeclaredKind, cells: Mapping[str, Sequence[Any]], latency: Sequence[Any]) -> Iterator[str]:
     """Columns that look as if they were no inputs: names of rows, and further measurements."""
     for each in kind.parameters:
         values = cells[each.name]

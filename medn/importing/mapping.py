@@ -1,4 +1,4 @@
-"""What the columns of somebody else's table mean. In a mapping a text names a column, anything else is a constant:
+"""What the columns of somebody else's table mean. In a mapping a string names a column, anything else is a constant:
 
     kind: conv2d
     where: {op: conv2d, pass: forward}
@@ -6,7 +6,7 @@
     latency_s: {column: latency_ms, scale: 0.001}
     columns: {in_channels: in_c, out_channels: out_c, in_size: in_hw, kernel_size: kernel, batch_size: batch, groups: 1}
 
-Only `device` takes a text for itself, because most tables are of one device and do not say which.
+Only `device` takes a string for itself, because most tables are of one device and do not say which.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def is_wanted(cell: Any, wanted: Wanted) -> bool:
         if not isinstance(cell, (int, float)) or math.isnan(cell):
             return False
         return (wanted.above is None or cell > wanted.above) and (wanted.up_to is None or cell <= wanted.up_to)
-    # A value is meant as the table has it, which may be a number or the same written as a text.
+    # A value is meant as the table has it, which may be a number or the same written as a string.
     return cell in (wanted if isinstance(wanted, list) else [wanted]) or str(cell) in wanted_texts(wanted)
 
 

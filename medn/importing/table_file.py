@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 GAPS = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
-"""What stands for nothing in a column of numbers; in one of texts only the empty cell does."""
+"""What stands for nothing in a column of numbers; in one of strings only the empty cell does."""
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.I)
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -53,7 +53,7 @@ class TableFile:
         return tuple(self._columns)
 
     def cells(self, name: str) -> list[Any]:
-        """One value per row: a number, true or false, a text, or None."""
+        """One value per row: a number, true or false, a string, or None."""
         if name not in self._columns:
             raise UsageError(f"{self.path}: {unknown('column', name, self.names)}")
         first, *others = (_cells(column) for column in self._columns[name])
@@ -82,7 +82,7 @@ def _from_arrow(path: Path, content: bytes) -> TableFile:
 
 
 def _from_text(path: Path, content: bytes) -> TableFile:
-    """The rows of CSV, every cell a text until it is asked for."""
+    """The rows of CSV, every cell a string until it is asked for."""
     import pyarrow
     import pyarrow.csv
 
@@ -135,8 +135,8 @@ def _cells(column: pyarrow.ChunkedArray) -> list[Any]:
         if isinstance(encoded, pyarrow.ChunkedArray):
             encoded = encoded.combine_chunks()
         counts = Counter(encoded.indices.to_pylist())
-        texts = [text.strip() for text in encoded.dictionary.to_pylist()]
-        values = read_texts(texts, [counts[place] for place in range(len(texts))])
+        strings = [text.strip() for text in encoded.dictionary.to_pylist()]
+        values = read_strings(strings, [counts[place] for place in range(len(strings))])
         return [None if place is None else values[place] for place in encoded.indices.to_pylist()]
     return [_plain(cell) for cell in column.to_pylist()]
 
@@ -150,31 +150,31 @@ def _plain(cell: Any) -> Any:
     return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)
 
 
-def read_texts(texts: Sequence[str], counts: Sequence[int]) -> list[Any]:
-    """What the different texts of a column mean: numbers if most cells are numbers, flags if all are, or texts.
+def read_strings(strings: Sequence[str], counts: Sequence[int]) -> list[Any]:
+    """What the different strings of a column mean: numbers if most cells are numbers, flags if all are, or strings.
 
-    >>> read_texts(["1", "2.5", "oops", ""], [1, 1, 1, 1])
+    >>> read_strings(["1", "2.5", "oops", ""], [1, 1, 1, 1])
     [1, 2.5, 'oops', None]
-    >>> read_texts(["0,5", "12"], [1, 1]), read_texts(["relu", "1"], [2, 1]), read_texts(["True", ""], [1, 1])
+    >>> read_strings(["0,5", "12"], [1, 1]), read_strings(["relu", "1"], [2, 1]), read_strings(["True", ""], [1, 1])
     ([0.5, 12], ['relu', '1'], [True, None])
     """
-    filled = [(text, count) for text, count in zip(texts, counts, strict=True) if text.lower() not in GAPS]
+    filled = [(text, count) for text, count in zip(strings, counts, strict=True) if text.lower() not in GAPS]
     if filled and all(text.lower() in FLAGS for text, _ in filled):
-        return [FLAGS.get(text.lower()) for text in texts]
+        return [FLAGS.get(text.lower()) for text in strings]
     number = _number_reader([text for text, _ in filled])
     # Only what ends counts: "inf" by itself may just as well be short for a word.
     numbers = sum(
         count for text, count in filled if isinstance(found := number(text), (int, float)) and abs(found) < math.inf
     )
     if numbers and 2 * numbers >= sum(count for _, count in filled):
-        return [None if text.lower() in GAPS else number(text) for text in texts]
-    return [text or None for text in texts]
+        return [None if text.lower() in GAPS else number(text) for text in strings]
+    return [text or None for text in strings]
 
 
-def _number_reader(texts: Sequence[str]) -> Callable[[str], int | float | str]:
+def _number_reader(strings: Sequence[str]) -> Callable[[str], int | float | str]:
     """Reads the numbers of a column. A comma is that of a fraction unless it could be one between thousands."""
-    with_comma = [text for text in texts if DECIMAL_COMMA.fullmatch(text)]
-    is_point = any(NUMBER.fullmatch(text) and "." in text for text in texts)
+    with_comma = [text for text in strings if DECIMAL_COMMA.fullmatch(text)]
+    is_point = any(NUMBER.fullmatch(text) and "." in text for text in strings)
     decimal_comma = with_comma and not is_point and not all(THOUSANDS.fullmatch(text) for text in with_comma)
 
     def number(text: str) -> int | float | str:

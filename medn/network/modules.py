@@ -152,7 +152,7 @@ class Network(nn.Module):
         learns_weights = design.task_weight is None and len(tasks) > 1
         self.task_weight = design.task_weight
         # Of each task's uncertainty, the logarithm.
-        self.doubts = nn.ParameterDict({task: torch.zeros(()) for task in sorted(tasks) if learns_weights})
+        self.log_variances = nn.ParameterDict({task: torch.zeros(()) for task in sorted(tasks) if learns_weights})
 
     def forward(self, kind: str, encoded: Tensor) -> dict[str, Tensor]:
         """What each task's decoder of this kind says."""

@@ -202,9 +202,10 @@ class _Training:
             known = ~target.isnan()
             entries = of(predicted[task], torch.where(known, target, predicted[task].detach()))
             losses[task] = (entries * known).sum() / known.sum().clamp(min=1)
-        doubts = self.network.doubts
-        if len(doubts):
-            return torch.stack([loss * (-doubts[task]).exp() + doubts[task] for task, loss in losses.items()]).sum()
+        log_variances = self.network.log_variances
+        if len(log_variances):
+            weighted = [loss * (-log_variances[task]).exp() + log_variances[task] for task, loss in losses.items()]
+            return torch.stack(weighted).sum()
         weight = self.network.task_weight or 0.0
         return losses[LATENCY] + weight * sum(
             (loss for task, loss in losses.items() if task != LATENCY), torch.zeros(())

@@ -291,9 +291,9 @@ def _without_gaps(rows: list[Row], left_out: Counter[str]) -> tuple[list[Row], t
 
 
 def _column(values: Sequence[Scalar]) -> NDArray[Any]:
-    """Texts as texts, everything else as it is; a column that mixes both is one of texts."""
-    texts = any(isinstance(value, str) for value in values)
-    return np.array([str(value) for value in values]) if texts else np.array(values)
+    """Strings as strings, everything else as it is; a column that mixes both is one of strings."""
+    strings = any(isinstance(value, str) for value in values)
+    return np.array([str(value) for value in values]) if strings else np.array(values)
 
 
 def _scalar(value: Any) -> Scalar:

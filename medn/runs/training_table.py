@@ -197,7 +197,7 @@ def _shortest(inputs: NDArray[np.float64]) -> NDArray[Any]:
 def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingTable:
     names = arrays["group_names"]
     known = np.char.decode(names.reshape(-1).view(f"S{names.shape[1]}"), "utf-8")
-    categories = {name: tuple(texts) for name, texts in facts["categories"].items()}
+    categories = {name: tuple(strings) for name, strings in facts["categories"].items()}
     missing = np.full(len(arrays["part"]), np.nan)
     table = Table(
         Schema(tuple(name_of_today(name) for name in facts["names"]), categories),

@@ -64,7 +64,7 @@ def parse_settings(written: Sequence[str], option: str = "--set") -> dict[str, d
         try:
             found.setdefault(family, {})[setting.strip()] = parse_value(value)
         except ValueError:
-            mistakes.append(f"{name}: must be a number, a text, on or off (got {shown(value)})")
+            mistakes.append(f"{name}: must be a number, a string, on or off (got {shown(value)})")
     mistakes += [f"{'.'.join(map(str, path))}: {sentence}" for path, sentence in _mistakes(found)]
     if mistakes:
         raise ConfigError(option, mistakes)
@@ -105,7 +105,7 @@ def _wrong(value: Any, default: Any, choices: Sequence[str] | None) -> str:
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "must be on or off"
     if isinstance(default, str):
-        allowed = " or ".join(choices or ()) or "a text"
+        allowed = " or ".join(choices or ()) or "a string"
         return "" if isinstance(value, str) and (not choices or value in choices) else f"must be {allowed}"
     if isinstance(value, bool) or not isinstance(value, int if isinstance(default, int) else (int, float)):
         return "must be a whole number" if isinstance(default, int) else "must be a number"
@@ -113,7 +113,7 @@ def _wrong(value: Any, default: Any, choices: Sequence[str] | None) -> str:
 
 
 class _Choices(dict[str, Sequence[str]]):
-    """Stands in for a trial, to learn which texts a family chooses from."""
+    """Stands in for a trial, to learn which strings a family chooses from."""
 
     @classmethod
     def of(cls, regressor: Regressor) -> _Choices:

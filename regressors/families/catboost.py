@@ -86,7 +86,7 @@ class CatBoost(Regressor):
                     counts.append(info.iteration)
                     try:
                         progress.step(base + latest)
-                    except Exception as failure:  # CatBoost would make a text of it
+                    except Exception as failure:  # CatBoost would make a string of it
                         failures.append(failure)
                     latest = None
                 return not failures and not progress.is_over

@@ -50,9 +50,9 @@ def test_traced_features_are_those_of_other_layers(name: str) -> None:
     features = analytic_features(kind, SimpleNamespace(**symbols), batch_size, 4)
     outputs = [written(value) for value in features.values()]
     compute = compiled(arguments, [*tape.body(outputs), f"return ({', '.join(outputs)},)"])
-    texts = {each: value for each, value in example.values.items() if isinstance(value, str)}
+    strings = {each: value for each, value in example.values.items() if isinstance(value, str)}
     for layer in others:
-        values = {**vars(kind.values_of(layer)), **texts}
+        values = {**vars(kind.values_of(layer)), **strings}
         expected = analytic_features(kind, SimpleNamespace(**values), 3, 4)
         found = compute(*(value for value in values.values() if not isinstance(value, str)), 3)
         assert dict(zip(features, found, strict=True)) == expected

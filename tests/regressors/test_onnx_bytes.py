@@ -65,11 +65,11 @@ def test_the_onnx_library_reads_what_is_written(model: bytes) -> None:
 def test_attributes_arrive_as_they_were_given() -> None:
     onnx = pytest.importorskip("onnx")
     graph = Graph(3)
-    given = {"one": 5, "many": np.array([0, 300]), "numbers": np.array([0.5], np.float32), "texts": [b"a", b"bc"]}
+    given = {"one": 5, "many": np.array([0, 300]), "numbers": np.array([0.5], np.float32), "strings": [b"a", b"bc"]}
     graph.step("Some", INPUT, domain="ai.onnx.ml", attributes=given)
     node = onnx.load_model_from_string(graph.model("step0")).graph.node[0]
     values = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    assert values == {"one": 5, "many": [0, 300], "numbers": [0.5], "texts": [b"a", b"bc"]}
+    assert values == {"one": 5, "many": [0, 300], "numbers": [0.5], "strings": [b"a", b"bc"]}
     assert (node.op_type, node.domain, list(node.input)) == ("Some", "ai.onnx.ml", [INPUT])
 
 

@@ -34,9 +34,9 @@ def test_settings_are_read_as_they_are_meant() -> None:
         ("medn.learning_rate=.nan", "medn.learning_rate: must be a finite number of 0 or more"),
         ("lightgbm.objective=l3", "lightgbm.objective: must be l2 or l1 or huber (got 'l3')"),
         ("mlp.memory=on", "no setting of mlp named 'memory'"),
-        ("medn.width={", "medn.width: must be a number, a text, on or off"),
-        ("medn.width=2001-13-45", "medn.width: must be a number, a text, on or off"),
-        (f"medn.width={'[' * 5000}", "medn.width: must be a number, a text, on or off"),
+        ("medn.width={", "medn.width: must be a number, a string, on or off"),
+        ("medn.width=2001-13-45", "medn.width: must be a number, a string, on or off"),
+        (f"medn.width={'[' * 5000}", "medn.width: must be a number, a string, on or off"),
     ],
 )
 def test_a_wrong_setting_is_one_line(written: str, words: str) -> None:
