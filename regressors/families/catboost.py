@@ -39,7 +39,7 @@ class CatBoost(Regressor):
         "colsample_bylevel": 0.5,
         "subsample": 0.8,
         "border_count": 254,
-        "most_trees": 3000,
+        "most_trees": 6000,
         "patience": 20,
     }
     """`patience` counts steps of several trees."""
