@@ -19,7 +19,8 @@ from medn.cli.main import run as run_command
 from medn.core.quantities import FURTHER
 from medn.core.values import Condition
 from medn.devices.backend import backends
-from medn.devices.worker_client import Child
+from medn.devices.transport import Device
+from medn.devices.worker_client import WorkerClient
 from medn.model.prepared_model import predict_model
 from medn.network.tasks import all_tasks
 from medn.runs.tables import kind_table, read_source
@@ -77,7 +78,7 @@ def test_a_worker_counts_it() -> None:
     with pytest.MonkeyPatch.context() as patch:
         load_plugins(patch, "faulty_layers")
         patch.setenv("MEDN_PLUGINS", "faulty_layers,own_quantity")
-        with Child(backends["torch"], threads=1) as child:
+        with WorkerClient(Device(backends["torch"]), threads=1) as child:
             layer = {"kind": "faulty", "layer": {"how": "nothing", "size": 64}, "condition": Condition().values}
             child.ask({"do": "prepare", **layer, "first": True}, 60)
             answer = child.ask({"do": "measure", "seconds": 0.02, "precision": 0.1, "quantile": 0.5}, 60)

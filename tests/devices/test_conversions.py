@@ -11,7 +11,7 @@ import pytest
 from medn.core.values import Condition, Layer, Samples
 from medn.devices.backend import Runner, Unsupported, backends
 from medn.devices.take_samples import MOST_PROFILED, run_for_profile
-from medn.devices.worker import Worker, answer_request
+from medn.devices.worker import Worker
 from medn.devices.workload import make_workload
 from medn.layer_generators.kind import layer_kinds
 
@@ -70,5 +70,5 @@ def test_inside_a_model_conversions_do_not_count(
     monkeypatch.setattr("medn.devices.worker.take_samples", lambda *_, **__: timed)
     worker = Worker(backends["torch"], 1, tmp_path)
     worker._runner, worker._cache_state = HalfConverts(), state
-    answer = answer_request(worker, {"do": "measure", "seconds": 0.05, "precision": 0.02, "quantile": 0.1})
+    answer = worker.measure({"seconds": 0.05, "precision": 0.02, "quantile": 0.1})
     assert answer["wall_s"] == answer["cpu_s"] == [seconds] * 3

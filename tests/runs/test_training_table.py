@@ -87,9 +87,12 @@ def test_the_key_changes_with_rows_split_and_seed(source: Source) -> None:
     table = made(source)
     rows = table.source.table
     slower = replace(table.source, table=replace(rows, target=rows.target * (1 + 1e-9)))
-    swapped = replace(table.rows, validation=table.rows.calibration, calibration=table.rows.validation)
-    others = [replace(table, source=slower), replace(table, rows=swapped), replace(table, seed=1), made(source, 1)]
-    assert len({each.key for each in (table, *others)}) == 5
+    assert table.rows.folds is not None
+    turned = replace(table.rows, folds=(table.rows.folds + 1) % 5)
+    parted = replace(table.rows, validation=table.rows.train[:5], folds=None)
+    tables = [replace(table, source=slower), replace(table, seed=1), made(source, 1)]
+    tables += [replace(table, rows=rows) for rows in (turned, parted)]
+    assert len({each.key for each in (table, *tables)}) == 6
 
 
 def test_facts_are_read_without_rows(source: Source, path: Path) -> None:
