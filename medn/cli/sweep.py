@@ -112,8 +112,6 @@ def _made_config(
     seconds: float | None,
 ) -> str | None:
     """The config that is made for models, as YAML; None where one is given."""
-    from medn.model.model_sources import is_source
-
     if not models:
         if devices or batch_size or threads is not None:
             raise UsageError("--device, --batch-size and --threads go with --for; a config says these itself")
@@ -121,6 +119,8 @@ def _made_config(
             got = f" (got {len(config)} configs)" if config else ""
             raise UsageError(f"say what to measure: one CONFIG, or --for and models{got}")
         return None
+    from medn.model.model_sources import is_source
+
     for name in config:  # a shell cannot tell further models from configs
         if not is_source(name):
             raise UsageError(f"--for makes the config itself; give it or {name}, not both")
