@@ -71,7 +71,9 @@ def _tell_how_to_measure(predictor: Predictor, prediction: ModelPrediction, sour
 
     backend = predictor.bundle.backend(predictor.device)
     # A table from elsewhere may name a device that no backend drives here.
-    command = sweep_command([source], [backend] if backend in backends else [], [prediction.batch_size])
+    devices = [backend] if backend in backends else []
+    threads = max(int(entry.usual.get("threads", 1)) for entry in predictor.bundle.on(predictor.device))
+    command = sweep_command([source], devices, [prediction.batch_size], threads if threads > 1 else None)
     share = percent(prediction.unmeasured_share)
     say(f"{share} of the time can be measured on {predictor.device} instead of extrapolated: {command}")
 

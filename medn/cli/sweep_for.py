@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +59,7 @@ def config_text(
         # Too little time leaves visits to be made later; all the models' own layers are in the plan.
         points = max(affordable_points(seconds, Measure.model_validate(MEASURE), len(chosen)), sweep.own_points)
     command = sweep_command(sources, chosen, sizes, threads)
-    return as_yaml(sweep.config(max(points or sweep.usual_points, len(chosen)), seconds), command)
+    return as_yaml(sweep.config(points or sweep.usual_points, seconds), command)
 
 
 def sweep_command(
@@ -77,12 +78,13 @@ def keep_config(folder: RunFolder, text: str) -> Path:
     from medn.core.atomic import atomic_write
 
     path = folder.path / CONFIG_FILE
-    if path.is_file() and path.read_text(encoding="utf-8") != text:
-        number = next(number for number in range(1, 10_000) if not path.with_suffix(f".{number}.yaml").exists())
-        path.rename(path.with_suffix(f".{number}.yaml"))
-        say(f"the config that was there before is {path.with_suffix(f'.{number}.yaml')} now")
-    folder.path.mkdir(parents=True, exist_ok=True)
-    atomic_write(path, text.encode())
+    with folder.locked():  # another sweep may be using the one that is there
+        if path.is_file() and path.read_bytes() != text.encode():
+            names = (path.with_suffix(f".{number}{path.suffix}") for number in itertools.count(1))
+            free = next(name for name in names if not name.exists())
+            path.rename(free)
+            say(f"the config that was there before is {free} now")
+        atomic_write(path, text.encode())
     return path
 
 

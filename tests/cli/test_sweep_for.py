@@ -60,6 +60,11 @@ def test_more_time_is_more_points_and_little_time_still_all_own_layers(capsys: C
     assert counts[0] > counts[1] > counts[2] == 4  # two layers, hot and cold
 
 
+def test_a_run_folder_that_cannot_be_one_is_told_in_a_sentence(capsys: Capture) -> None:
+    assert medn(["sweep", "--for", NET, "--points", "4", "--run", "swept_nets.py"]) == 1
+    assert "cannot write to the run folder swept_nets.py" in capsys.readouterr().err
+
+
 @pytest.mark.serial
 def test_a_sweep_for_a_model_measures_it_keeps_its_config_and_goes_on(tmp_path: Path, capsys: Capture) -> None:
     command = ["sweep", "--for", NET, "--points", "6", "--run", "here", "--json"]
@@ -95,6 +100,7 @@ def test_a_sweep_for_a_model_measures_it_keeps_its_config_and_goes_on(tmp_path: 
         (["--for", NET, "--batch-size", "0"], "--batch-size: must be whole numbers from 1 on"),
         (["--for", NET, "--batch-size", "1,x"], "--batch-size: must be whole numbers from 1 on, as in 1,4 (got 1,x)"),
         (["--for", NET, "--time", "soon"], "--time"),
+        (["--for", NET, "--device", "torch,onnxruntime", "--points", "1"], "must be at least 1 per device, 2 (got 1)"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments: list[str], sentence: str, capsys: Capture) -> None:
