@@ -36,6 +36,10 @@ SHRINKAGE = 10.0
 """How many rows say that the spread is the same everywhere, against those that say otherwise."""
 
 
+FEWEST_ROWS = 30
+"""With fewer rows nobody knows where errors are larger: the spread is the same everywhere."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """The usual relative error as a function of the predicted value and of the distance to what was measured."""
@@ -96,6 +100,8 @@ def fit_spread(predicted: Array, measured: Array, distance: Array) -> Spread:
     centred = columns - means
     penalty = np.diag(SHRINKAGE * centred.var(axis=0) + 1e-9)
     slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (errors - errors.mean()))
+    if len(predicted) < FEWEST_ROWS:
+        slopes[:] = 0.0
     slopes[3] = max(slopes[3], 0.0)  # farther away nothing is known better
     slopes[0] = errors.mean() - float(means[1:] @ slopes[1:])
     fitted = columns @ slopes

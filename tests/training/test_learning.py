@@ -158,3 +158,14 @@ def test_intervals_from_folds_cover_what_they_promise() -> None:
         low, high = interval.bounds(predicted[300:], np.zeros(300))
         covered.append(((measured[300:] >= low) & (measured[300:] <= high)).mean())
     assert np.mean(covered) == pytest.approx(0.9, abs=0.02)
+
+
+def test_intervals_from_a_handful_of_layers_are_as_wide_as_their_errors() -> None:
+    random = np.random.default_rng(1)
+    layers, folds = np.array([f"layer {number}" for number in range(12)]), (np.arange(12) % 5).astype(np.int8)
+    for _ in range(200):
+        predicted = np.exp(random.normal(0, 3, 12))
+        errors = 0.02 * random.standard_t(1, 12)
+        distance = random.uniform(0, 1, 12)
+        interval = calibrate_in_folds(predicted, predicted * np.exp(errors), distance, layers, folds)
+        assert interval.width(np.log(predicted), distance).max() < 4 * np.abs(errors).max()
