@@ -45,6 +45,7 @@ def config_text(
     seconds: float | None,
 ) -> str:
     """The sweep config for models, as YAML."""
+    from medn.fusion.rules import rules_for
     from medn.layer_generators.sweep import Measure
     from medn.measuring.sweep_time import affordable_points
     from medn.model.sweep_config import MEASURE, as_yaml, model_sweep
@@ -54,6 +55,8 @@ def config_text(
     models = {source: _read(source, sizes) for source in sources}
     for source, model in models.items():
         _tell_unknown(source, model)
+    if len({rules_for(device) is None for device in chosen}) > 1:
+        say("not all of these devices fuse layers, and each measures what any of them runs: a command each is faster")
     sweep = model_sweep(models, chosen, sizes, threads or 1)
     if points is None and seconds is not None:
         # Too little time leaves visits to be made later; all the models' own layers are in the plan.

@@ -60,6 +60,12 @@ def test_more_time_is_more_points_and_little_time_still_all_own_layers(capsys: C
     assert counts[0] > counts[1] > counts[2] == 4  # two layers, hot and cold
 
 
+def test_devices_that_run_different_layers_are_told(capsys: Capture) -> None:
+    for devices, told in (("torch,onnxruntime", True), ("onnxruntime,openvino", False)):
+        assert medn(["sweep", "--for", NET, "--device", devices, "--dry-run"]) == 0
+        assert ("not all of these devices fuse layers" in capsys.readouterr().err) is told
+
+
 def test_a_run_folder_that_cannot_be_one_is_told_in_a_sentence(capsys: Capture) -> None:
     assert medn(["sweep", "--for", NET, "--points", "4", "--run", "swept_nets.py"]) == 1
     assert "cannot write to the run folder swept_nets.py" in capsys.readouterr().err
