@@ -6,6 +6,7 @@ Every check raises a ValueError with a sentence, or whatever a damaged part make
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 from medn.core.checking import check_name, check_numbers, check_scalars
@@ -36,16 +37,16 @@ def check_candidate(candidate: Candidate) -> None:
         raise ValueError("it states data types that medn knows already")
     check_numbers("its size", [candidate.size_bytes])
     for scores in (candidate.scores, candidate.costs):
-        check_numbers("its scores", _numbers(scores.as_json() if scores else {}))
+        check_numbers("its scores", _numbers(scores))
 
 
-def _numbers(written: Mapping[str, Any]) -> Iterator[Any]:
-    """All that a table of tables holds, but strings and what is not known."""
-    for value in written.values():
-        if isinstance(value, Mapping):
-            yield from _numbers(value)
-        elif value is not None and not isinstance(value, str):
-            yield value
+def _numbers(value: Any) -> Iterator[Any]:
+    """All that scores hold, in however many values inside one another, but strings and what is not known."""
+    if is_dataclass(value):
+        for inner in vars(value).values():
+            yield from _numbers(inner)
+    elif value is not None and not isinstance(value, str):
+        yield value
 
 
 def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
