@@ -19,7 +19,7 @@ from medn.predictor.predictor import Predictor
 from medn.runs.folder import RunFolder
 from medn.runs.measured import read_measured
 
-FAMILIES = ("roofline", "ridge", "lightgbm_on_roofline", "xgboost_on_roofline", "medn_on_roofline")
+FAMILIES = ("roofline", "gaussian_process", "lightgbm_on_roofline", "xgboost_on_roofline", "medn_on_roofline")
 """A few of different sorts: with seconds for each, all of them would learn little."""
 
 SHORTEST_S = 40.0
