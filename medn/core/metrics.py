@@ -38,7 +38,10 @@ class Scores:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Scores:
-        return cls(**{each.name: written[each.name] for each in fields(cls)})
+        found = cls(**{each.name: written[each.name] for each in fields(cls)})
+        if None in (found.rows, found.mape, found.median, found.p90, found.within_5, found.within_10):
+            raise ValueError("an error is missing among its scores")
+        return found
 
 
 def relative_errors(predicted: Array, measured: Array) -> Array:

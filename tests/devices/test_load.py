@@ -91,8 +91,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in 
 from medn.devices.cpu_load import CpuLoad
 with CpuLoad(cores=1) as load:
     load.hold(0.2)
-    print(load._processes[0].pid, flush=True)
     try:
+        print(load._processes[0].pid, flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
         sys.exit(130)
