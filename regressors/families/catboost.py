@@ -107,7 +107,8 @@ class CatBoost(Regressor):
         def log_value(inputs: Array) -> Array:
             return base + np.asarray(booster.predict(inputs, ntree_end=count, thread_count=effort.threads))
 
-        return Learned(log_value, lambda: _form(booster, base, count, train.inputs.shape[1]))
+        errors = tuple(progress.errors)
+        return Learned(log_value, lambda: _form(booster, base, count, train.inputs.shape[1]), errors)
 
 
 def _parameters(settings: Settings, effort: Effort) -> dict[str, Any]:

@@ -108,3 +108,20 @@ def save(form: Form | Parts, folder: Path) -> None:
     np.savez(folder / "arrays.npz", **parts.arrays)
     for place, inner in enumerate(parts.inner):
         save(inner, folder / str(place))
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "patience" in regressors[name].defaults])
+def test_who_stops_early_tells_its_errors_and_stops_where_it_is_told_to(
+    name: str, train: Table, validation: Table
+) -> None:
+    family, nothing = regressors[name], train.take(np.arange(0))
+    stopped = family.fit(train, validation, family.defaults, Effort(seconds=SECONDS, seed=1))
+    assert len(stopped.step_errors) > 2
+    sizes = [
+        family.fit(train, nothing, family.defaults, Effort(seconds=60.0, seed=1, steps=steps))
+        .export()
+        .parts()
+        .size_bytes
+        for steps in (1, 2)
+    ]
+    assert sizes[0] < sizes[1]
