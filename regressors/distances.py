@@ -23,7 +23,7 @@ class Points:
     array([25.])
     """
 
-    def __init__(self, saved: NDArray[np.float32]) -> None:
+    def __init__(self, saved: NDArray[np.floating]) -> None:
         self.saved = saved
         self._transposed = np.ascontiguousarray(saved.T, dtype=np.float64)
         self._squares = (self._transposed**2).sum(axis=0)
@@ -34,10 +34,11 @@ class Points:
         step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // max(1, len(self.saved))))
         for start in range(0, len(queries), step):
             block = slice(start, start + step)
-            result[block] = function(self._squared(queries[block]))
+            result[block] = function(self.squared(queries[block]))
         return result
 
-    def _squared(self, queries: Array) -> Array:
+    def squared(self, queries: Array) -> Array:
+        """The squared distance of each query to each point."""
         squared = queries @ self._transposed
         squared *= -2.0
         squared += self._squares

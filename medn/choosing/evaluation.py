@@ -128,7 +128,7 @@ def predictions(candidates: Mapping[str, Candidate], prepared: Prepared) -> dict
     """What each candidate predicts, by part."""
     return {
         name: {
-            "validation": validation_values(each, prepared),
+            "validation": validation_values(deployed_of(each), prepared, each.out_of_fold),
             "test": deployed_of(each).predict(prepared.test.inputs),
         }
         for name, each in candidates.items()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.intervals import LEVEL, Interval, Spread, calibrate, calibrate_in_folds, coverage, fit_spread
+from medn.core.ranges import Flags
 from medn.core.table import Array, Table
 from medn.deployed.deployed import Answer, Deployed
 from medn.deployed.facts import IntervalCoverage
@@ -42,8 +43,7 @@ def calibrated_in_folds(
     level: float = LEVEL,
 ) -> Deployed:
     """The same from predictions that were made without the fold of each row, as are the distances of the rows."""
-    near = distance <= 1.0
-    kept = near if near.any() else np.ones(len(table), dtype=bool)
+    kept = _any_or_all(distance <= 1.0)
     rows = table.take(kept)
     interval = calibrate_in_folds(
         np.exp(out_of_fold[kept]), rows.target, distance[kept], rows.groups, folds[kept], level
@@ -59,11 +59,15 @@ class _Rows(NamedTuple):
 
 
 def _rows(deployed: Deployed, table: Table) -> _Rows:
-    """The rows in range; all of them where none is."""
     distance, inside = deployed.range.place(table.inputs)
-    kept = inside if inside.any() else np.ones(len(table), dtype=bool)
+    kept = _any_or_all(inside)
     rows = table.take(kept)
     return _Rows(deployed.predict(rows.inputs), rows.target, distance[kept], rows.groups)
+
+
+def _any_or_all(near: Flags) -> Flags:
+    """The rows that are near what was measured; all of them where none is."""
+    return near if near.any() else np.ones_like(near)
 
 
 def width_warning(what: str, width: float | None) -> str | None:

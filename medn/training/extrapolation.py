@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.errors import MednError
 from medn.core.ranges import WORK_COLUMNS, learn_range
 from medn.core.table import Array, Table
 from medn.deployed.beyond import seen_from_the_edge
 from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
-from medn.regressors.families.roofline import fit_plain_roofline
+from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.runs.inputs import remainders
@@ -85,12 +84,7 @@ def made_ready(prepared: Prepared, seed: int) -> Prepared:
 
 def _roofline(train: Table, seed: int) -> Form | None:
     """None where it cannot be fitted."""
-    if regressors["roofline"].missing():
-        return None
-    try:
-        return fit_plain_roofline(train, Effort(seed=seed))
-    except MednError:  # the inputs do not tell the work
-        return None
+    return None if regressors["roofline"].missing() else plain_roofline(train, Effort(seed=seed))
 
 
 def check(

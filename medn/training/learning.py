@@ -15,6 +15,7 @@ from medn.core.metrics import best_constant, score
 from medn.core.table import Array
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 from medn.training.prepared import Prepared
+from medn.training.tuning import unwatched
 
 REFIT_SHARE = 0.25
 """Of the time of a trial in folds, kept for the fit on all rows that may follow."""
@@ -67,7 +68,7 @@ def _in_folds(regressor: Regressor, tables: Tables, settings: Settings, effort: 
         }
         seconds = (effort.seconds_left - REFIT_SHARE * effort.seconds) / (count - fold)
         own = effort.part(max(seconds, 0.0))
-        fitted.append(regressor.fit_together(pairs, settings, own if fold == 0 else replace(own, report=_silent)))
+        fitted.append(regressor.fit_together(pairs, settings, own if fold == 0 else replace(own, report=unwatched)))
         for kind, (_, held_out) in pairs.items():
             log_values[kind][folds[kind] == fold] = np.log(fitted[-1][kind].predict(held_out.inputs))
     return {kind: Learning(log_values[kind], steps=best_steps([each[kind] for each in fitted])) for kind in tables}
@@ -82,10 +83,6 @@ def constant_values(prepared: Prepared) -> Array:
         own = prepared.folds == fold
         values[own] = best_constant(prepared.train.target[~own])
     return values
-
-
-def _silent(step: int, error: float) -> None:
-    pass
 
 
 def best_steps(fitted: Sequence[Fitted]) -> int | None:

@@ -67,11 +67,9 @@ def at_level(candidate: Candidate, prepared: Prepared, level: float) -> Deployed
     return replace(found, interval=replace(found.interval, widening=deployed.interval.widening))
 
 
-def validation_values(candidate: Candidate, prepared: Prepared) -> Array:
+def validation_values(deployed: Deployed, prepared: Prepared, out_of_fold: Array | None) -> Array:
     """What was predicted of the rows that are chosen by, without having learned from them."""
-    if candidate.out_of_fold is not None:
-        return np.exp(candidate.out_of_fold)
-    return deployed_of(candidate).predict(prepared.validation.inputs)
+    return deployed.predict(prepared.validation.inputs) if out_of_fold is None else np.exp(out_of_fold)
 
 
 def unseen(candidate: Candidate, prepared: Prepared) -> tuple[Table, Array]:
@@ -90,16 +88,14 @@ def shipped_scores(
     out_of_fold: Array | None = None,
 ) -> ShippedScores:
     """The errors and the coverage of what ships."""
-    validation, test = prepared.validation, prepared.test
+    test = prepared.test
     answer = deployed.answer(test.inputs)
 
     def of_test(rows: Flags) -> Scores | None:
         return score(answer.value[rows], test.target[rows]) if rows.any() else None
 
     return ShippedScores(
-        validation=score(
-            deployed.predict(validation.inputs) if out_of_fold is None else np.exp(out_of_fold), validation.target
-        ),
+        validation=score(validation_values(deployed, prepared, out_of_fold), prepared.validation.target),
         test=score(answer.value, test.target),
         coverage=interval_coverage(deployed, answer, test.target),
         test_inside=of_test(answer.inside),

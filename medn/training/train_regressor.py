@@ -143,7 +143,7 @@ def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     except Exception as failure:  # a family may fail in any way its library does
         return fail_job(job, reason_of(failure))
     left = job.seconds - (time.monotonic() - began)
-    made = _finished(job, regressor, tuned, _checked(job, regressor, tuned, left))
+    made = _candidates(job, regressor, tuned, _checked(job, regressor, tuned, left))
     return [_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)) for candidate in made]
 
 
@@ -184,7 +184,7 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
         began = time.monotonic()
         if began < next_save:
             return
-        for candidate in _finished(job, regressor, tuned):
+        for candidate in _candidates(job, regressor, tuned):
             if candidate.is_good:
                 save_candidate(job.root, replace(candidate, facts=replace(candidate.facts, budget_s=0.0)))
         ended = time.monotonic()
@@ -222,7 +222,7 @@ def _one_fit_seconds(job: Job, tuned: Tuned[Together]) -> float:
     return tuned.fit_seconds / (FOLDS if are_in_folds(job.tables) else 1)
 
 
-def _finished(
+def _candidates(
     job: Job, regressor: Regressor, tuned: Tuned[Together], checked: Mapping[str, Checked] | None = None
 ) -> list[Candidate]:
     """The candidate of every kind."""

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.errors import UsageError
-from medn.core.table import Array, Schema, Table
+from medn.core.table import Array, Table
+from medn.regressors.distances import Points
 from medn.regressors.encoding import Encoding
-from medn.regressors.families.roofline import fit_plain_roofline
+from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.fitted import Learned, limited_threads, thinned
-from medn.regressors.form import Form
 from medn.regressors.forms.kernel import MATERN, Kernel, matern
-from medn.regressors.forms.roofline import Columns
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
 
@@ -43,24 +41,11 @@ class GaussianProcess(Regressor):
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
         table = thinned(train, self.largest, effort.seed)
-        base = _roofline(train, effort)
+        base = plain_roofline(train, effort)  # without one, it learns the latency itself
         logs = np.log(table.target) - (base.log_value(table.inputs) if base else 0.0)
         with limited_threads(effort):
             kernel = _fit_kernel(table, logs, settings["spread"], effort)
         return Learned.from_form(WeightedSum([base, kernel]) if base else kernel)
-
-
-def _roofline(train: Table, effort: Effort) -> Form | None:
-    """Nothing for tables that do not tell the work: the process then learns the latency itself."""
-    return fit_plain_roofline(train, effort) if _tells_work(train.schema) else None
-
-
-def _tells_work(schema: Schema) -> bool:
-    try:
-        Columns.find(schema)
-    except UsageError:
-        return False
-    return True
 
 
 def _fit_kernel(table: Table, logs: Array, spread: float, effort: Effort) -> Kernel:
@@ -73,15 +58,10 @@ def _fit_kernel(table: Table, logs: Array, spread: float, effort: Effort) -> Ker
     # Solved with the points as they are saved, so that what is deployed is what was fitted.
     points: NDArray[np.float32] = (encoded / found.lengths).astype(np.float32)
     saved = points.astype(np.float64)
-    covariance = found.variance * matern(_squared_distances(saved))[0]
+    covariance = found.variance * matern(Points(points).squared(saved))[0]
     covariance[np.diag_indices(len(saved))] += found.noise
     weights = np.asarray(size * found.variance * np.linalg.solve(covariance, targets), dtype=np.float64)
     return Kernel(encoding, points, weights, middle, 1.0, scale=1.0 / found.lengths, shape=MATERN)
-
-
-def _squared_distances(points: Array) -> Array:
-    squares = (points**2).sum(axis=1)
-    return np.asarray(np.maximum(squares[:, None] + squares - 2.0 * points @ points.T, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +121,7 @@ class Likelihood:
 
         assumed = Hyperparameters.from_vector(vector)
         scaled = self.points / assumed.lengths
-        correlation, slope = matern(_squared_distances(scaled))
+        correlation, slope = matern(Points(scaled).squared(scaled))
         covariance = assumed.variance * correlation
         covariance[np.diag_indices(len(scaled))] += assumed.noise
         factor = cho_factor(covariance, lower=True)

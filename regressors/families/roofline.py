@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.errors import UsageError
 from medn.core.metrics import relative_errors
 from medn.core.table import Array, Table
 from medn.regressors.encoding import Encoding
@@ -34,15 +35,23 @@ class RooflineRegressor(Regressor):
 
         It helps between measured layers and misleads beyond them; which of the two matters, those rows say.
         """
-        plain = _fit(train, settings, effort, is_shaped=False)
-        shaped = _fit(train, settings, effort, is_shaped=True)
         if effort.steps is not None or not len(validation):
-            return Learned.from_form(shaped if (effort.steps or 1) > 1 else plain)
+            return Learned.from_form(_fit(train, settings, effort, is_shaped=(effort.steps or 1) > 1))
+        plain, shaped = (_fit(train, settings, effort, is_shaped) for is_shaped in (False, True))
         errors = [
             float(relative_errors(form.predict(validation.inputs), validation.target).mean())
             for form in (plain, shaped)
         ]
         return replace(Learned.from_form(shaped if errors[1] < errors[0] else plain), step_errors=tuple(errors))
+
+
+def plain_roofline(train: Table, effort: Effort) -> Roofline | None:
+    """The same where the inputs tell the work; None where they do not."""
+    try:
+        Columns.find(train.schema)
+    except UsageError:
+        return None
+    return fit_plain_roofline(train, effort)
 
 
 def fit_plain_roofline(train: Table, effort: Effort) -> Roofline:
