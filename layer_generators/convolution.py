@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, Parameter, Product, TensorSpec, Values, by_name, flag, integer
@@ -51,10 +51,11 @@ def open_conveniences(given: dict[str, Scalar], axes: Axes) -> tuple[dict[str, S
         paddings, mistakes = same_padding(given, axes)
         opened |= paddings
     if given.get("depthwise") and "in_channels" in given:
-        channels = int(given["in_channels"])
+        channels: Any = given["in_channels"]
         if given.get("groups", channels) != channels:
             mistakes.append(f"depthwise: means groups={channels} (got groups={given['groups']}); give one of the two")
-        multiple = max(1, round(int(given.get("out_channels", channels)) / channels))
+        asked: Any = given.get("out_channels", channels)
+        multiple = max(1, round(asked / channels))
         opened |= {"groups": channels, "out_channels": multiple * channels}
     return opened, mistakes
 

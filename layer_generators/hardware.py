@@ -7,6 +7,7 @@ formulas. A number that the sheet does not have takes only the features along th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from medn.core.data_sheet import Sheet
 from medn.layer_generators.kind import Column, Product
@@ -43,20 +44,63 @@ def hardware_remainders() -> tuple[str, ...]:
     return (*tiles, *(f"product_{side}_mod_{by}" for side in ("rows", "inner", "columns") for by in REMAINDERS))
 
 
+AT_A_PEAK = {
+    "peak_compute_us": ("flops", "peak_gflops", 1e3),
+    "peak_memory_us": ("moved_bytes", "bandwidth_gb_s", 1e3),
+    "cache_fill": ("moved_bytes", "cache_mb", 1e6),
+}
+"""Features that are a column over so many units of a number of the sheet."""
+
+
+class Derived(NamedTuple):
+    """A feature as what becomes of one or two others, each times a factor."""
+
+    operation: str
+    """`scaled`, the first alone; `larger`; `share`, of the first in both; or `filled`, the last of so many waves."""
+    first: str
+    first_factor: float
+    second: str = ""
+    second_factor: float = 0.0
+
+
+def on_another_device(name: str, sheet: Sheet, other: Sheet) -> Derived | None:
+    """How a feature with the sheet of another device follows from the features with one's own; None if it does not.
+
+    >>> on_another_device("tiles_64x64_waves", {"multiprocessors": 80}, {"multiprocessors": 40})
+    Derived(operation='scaled', first='tiles_64x64_waves', first_factor=2.0, second='', second_factor=0.0)
+    """
+    base, _, about = name.rpartition("_")
+    if (base.startswith("tiles_") and about == "waves") or name.endswith("_last_wave"):
+        if "multiprocessors" not in sheet or "multiprocessors" not in other:
+            return None
+        fewer = sheet["multiprocessors"] / other["multiprocessors"]
+        waves = name.replace("_last_wave", "_waves")
+        return Derived("filled" if name.endswith("_last_wave") else "scaled", waves, fewer)
+    if name in AT_A_PEAK:
+        column, number, unit = AT_A_PEAK[name]
+        return Derived("scaled", column, 1.0 / (other[number] * unit)) if number in other else None
+    if name in ("peak_us", "compute_share"):
+        compute, memory = (on_another_device(each, sheet, other) for each in ("peak_compute_us", "peak_memory_us"))
+        if compute is None or memory is None:
+            return None
+        operation = "larger" if name == "peak_us" else "share"
+        return Derived(operation, compute.first, compute.first_factor, memory.first, memory.first_factor)
+    return Derived("scaled", name, 1.0)
+
+
 def _at_the_peaks(features: Mapping[str, Column], sheet: Sheet) -> dict[str, Column]:
     """The microseconds that the arithmetic and the traffic take at least, and which of the two is more."""
-    found: dict[str, Column] = {}
-    flops, moved = features.get("flops"), features.get("moved_bytes")  # a kind that a table declared may say neither
-    if flops is not None and "peak_gflops" in sheet:
-        found["peak_compute_us"] = flops / (sheet["peak_gflops"] * 1e3)
-    if moved is not None and "bandwidth_gb_s" in sheet:
-        found["peak_memory_us"] = moved / (sheet["bandwidth_gb_s"] * 1e3)
-    if len(found) == 2:
+    found = {
+        name: features[column] / (sheet[number] * unit)
+        for name, (column, number, unit) in AT_A_PEAK.items()
+        if column in features and number in sheet  # a kind that a table declared may say neither FLOPs nor bytes
+    }
+    if "peak_compute_us" in found and "peak_memory_us" in found:
         compute, memory = found["peak_compute_us"], found["peak_memory_us"]
         found["peak_us"] = _larger(compute, memory)
         found["compute_share"] = compute / (compute + memory)
-    if moved is not None and "cache_mb" in sheet:
-        found["cache_fill"] = moved / (sheet["cache_mb"] * 1e6)
+    if "cache_fill" in found:
+        found["cache_fill"] = found.pop("cache_fill")  # last, as tables that were written before have it
     return found
 
 

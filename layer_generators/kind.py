@@ -27,6 +27,7 @@ from medn.core.registry import Registry
 from medn.core.values import Layer, Scalar, freeze
 from medn.layer_generators.onnx_node import OnnxTranslator
 from medn.layer_generators.operation import Operation, Recognised
+from medn.program.symbols import Symbol
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,8 @@ def look_up(table: Mapping[str, float], names: Column) -> Column:
     """
     if isinstance(names, str):
         return table[names]
+    if isinstance(names, Symbol):
+        return names.looked_up(table)
     return np.array([table[name] for name in np.asarray(names).tolist()])
 
 

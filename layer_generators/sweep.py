@@ -6,6 +6,7 @@ Everything is checked while it is read, and all mistakes come at once, each with
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,6 +67,29 @@ class DeviceChoice(Section):
     name: str = Field(min_length=1)
     backend: str = Field(min_length=1)
     sheet: DataSheet = Field(default_factory=DataSheet)
+    over: list[str] = Field(
+        default=[], description="commands that lead to it, such as ssh NAME; several where equal machines share points"
+    )
+    python: str = Field(default="python3", min_length=1, description="how Python is called there")
+
+    @field_validator("over", mode="before")
+    @classmethod
+    def _one_or_several(cls, written: object) -> object:
+        return [written] if isinstance(written, str) else written
+
+    @field_validator("over")
+    @classmethod
+    def _commands(cls, commands: list[str]) -> list[str]:
+        for command in commands:
+            try:
+                words = shlex.split(command)
+            except ValueError as error:
+                raise ValueError(f"{command!r} cannot be read as a command: {error}") from None
+            if not words:
+                raise ValueError("must be a command that leads to the device, such as ssh NAME (got an empty one)")
+        if len(set(commands)) < len(commands):
+            raise ValueError("names a command twice")
+        return commands
 
     @model_validator(mode="before")
     @classmethod
@@ -104,7 +128,12 @@ class Measure(Section):
     visit_time_s: Duration = Field(default=0.05, alias="visit_time", description="how long one visit times its layer")
     max_visits: int = Field(
         default_factory=lambda data: 2 * data.get("visits", 8),
-        description="visits to a point that does not repeat well; twice `visits` where left out",
+        description="visits to a point that was not calm or does not repeat well; twice `visits` where left out",
+    )
+    calm_visits: int = Field(
+        default_factory=lambda data: min(2, data.get("visits", 2)),
+        ge=0,
+        description="visits of a point that nothing else slowed, before it needs no more; 2 where left out",
     )
     precision: float = Field(
         default=0.02,
@@ -113,6 +142,9 @@ class Measure(Section):
         description="relative half width of the confidence interval at which a visit may end early",
     )
     timeout_s: Duration = Field(default=30.0, alias="timeout", description="how long one visit may take at most")
+    patience_s: Duration = Field(
+        default=3600.0, alias="patience", description="how long to wait for a device elsewhere whose link is lost"
+    )
     unstable_above: float = Field(
         default=0.05, gt=0, description="difference between halves that flags a point as unstable"
     )
@@ -122,6 +154,13 @@ class Measure(Section):
     def _not_fewer(cls, value: int, info: ValidationInfo) -> int:
         if value < info.data.get("visits", value):
             raise ValueError(f"must be at least visits, {info.data['visits']} (got {value})")
+        return value
+
+    @field_validator("calm_visits")
+    @classmethod
+    def _possible(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("max_visits", value):
+            raise ValueError(f"must be at most max_visits, {info.data['max_visits']} (got {value})")
         return value
 
 
@@ -163,6 +202,13 @@ def _name_or(properties: Schema, required: Sequence[str]) -> WithJsonSchema:
 
 
 _TEXT: Schema = {"type": "string"}
+_DEVICE: Schema = {
+    "name": _TEXT,
+    "backend": _TEXT,
+    "sheet": DataSheet.model_json_schema(),
+    "over": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+    "python": _TEXT,
+}
 
 
 class SweepConfig(Section):
@@ -174,7 +220,7 @@ class SweepConfig(Section):
         Annotated[
             DeviceChoice,
             _named("name", "backend"),
-            _name_or({"name": _TEXT, "backend": _TEXT, "sheet": DataSheet.model_json_schema()}, ["name", "backend"]),
+            _name_or(_DEVICE, ["name", "backend"]),
         ]
     ] = Field(min_length=1)
     sampler: str = "random"
@@ -221,6 +267,17 @@ class SweepConfig(Section):
         ]
         raise_mistakes(wrong)
         return chosen
+
+    @field_validator("devices")
+    @classmethod
+    def _ways_apart(cls, devices: list[DeviceChoice]) -> list[DeviceChoice]:
+        """Devices behind the same commands take turns; a command in two different lists would be both."""
+        ways: dict[str, tuple[str, ...]] = {}
+        for index, device in enumerate(devices):
+            for command in device.over:
+                if ways.setdefault(command, (*device.over, device.python)) != (*device.over, device.python):
+                    raise_mistakes([((index, "over"), f"{command!r} serves another device with other commands beside")])
+        return devices
 
     @field_validator("sampler")
     @classmethod

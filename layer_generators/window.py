@@ -90,8 +90,9 @@ def same_padding(given: Mapping[str, Scalar], axes: Axes) -> tuple[dict[str, Sca
     mistakes = []
     for axis in axes:
         name = f"padding_{axis}"
-        kernel, dilation = given.get(f"kernel_{axis}", 1), given.get(f"dilation_{axis}", 1)
-        paddings[name] = int(dilation) * (int(kernel) - 1) // 2
+        kernel: Any = given.get(f"kernel_{axis}", 1)
+        dilation: Any = given.get(f"dilation_{axis}", 1)
+        paddings[name] = dilation * (kernel - 1) // 2
         if name in given:
             mistakes.append(f"same_padding: {name} is given too; give one of the two")
     return paddings, mistakes

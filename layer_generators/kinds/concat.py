@@ -74,9 +74,13 @@ class Concat(LayerKind):
 
     def recognise(self, operation: Operation) -> Recognised | None:
         shapes = [shape for shape in operation.shapes("tensors") if math.prod(shape)]
-        if operation.name != "aten.cat" or len(shapes) < 2:
+        if operation.name not in ("aten.cat", "aten.stack") or len(shapes) < 2:
             return None
-        axis = operation.attributes["dim"] % len(shapes[0])
+        if operation.name == "aten.stack":  # joins along an axis of its own
+            axis = operation.attributes.get("dim", 0) % (len(shapes[0]) + 1)
+            shapes = [(*shape[:axis], 1, *shape[axis:]) for shape in shapes]
+        else:
+            axis = operation.attributes["dim"] % len(shapes[0])
         channels = [shape[axis] for shape in shapes]
         # Further tensors of unequal size are taken for equal ones; what does not divide is added to the first.
         other = max(1, sum(channels[1:]) // (len(shapes) - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medn.core.domains import log_range, one_of, weighted
 from medn.core.values import Scalar
@@ -61,9 +61,9 @@ class Upsample(LayerKind):
         if "scale_factor" not in given:
             return given, []
         opened = dict(given)
-        factor = int(opened.pop("scale_factor"))
+        factor: Any = opened.pop("scale_factor")
         sizes: dict[str, Scalar] = {
-            f"out_{axis}": int(given[f"in_{axis}"]) * factor for axis in AXES if f"in_{axis}" in given
+            f"out_{axis}": given[f"in_{axis}"] * factor for axis in AXES if f"in_{axis}" in given
         }
         twice = [f"scale_factor: {name} is given too; give one of the two" for name in sizes if name in given]
         return opened | sizes, twice

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from medn.core.atomic import atomic_path
 from medn.core.errors import UsageError
+from medn.core.mistaken import told_instead
 from medn.core.text import LONGEST_LINE, one_line, shown
 
 MANIFEST = "manifest.json"
@@ -91,7 +92,8 @@ def read_archive(path: Path, limits: Limits = LIMITS) -> tuple[Json, dict[str, b
     except UsageError:
         raise
     except Exception as error:  # a damaged zip breaks its reader in many ways
-        raise BadBundle(f"{path} is no bundle or a damaged one: {one_line(error, LONGEST_LINE)}") from None
+        instead = "" if path.suffix == ".medn" else told_instead(path)
+        raise BadBundle(f"{path} is no bundle or a damaged one: {one_line(error, LONGEST_LINE)}{instead}") from None
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -100,9 +102,8 @@ def _opened(path: Path) -> BinaryIO:
     mode = os.fstat(found).st_mode
     if not stat.S_ISREG(mode):
         os.close(found)
-        raise UsageError(
-            f"{path} cannot be read: {'Is a directory' if stat.S_ISDIR(mode) else 'it is no regular file'}"
-        )
+        reason = "is no bundle" if stat.S_ISDIR(mode) else "cannot be read: it is no regular file"
+        raise UsageError(f"{path} {reason}{told_instead(path)}")
     return os.fdopen(found, "rb")
 
 

@@ -29,6 +29,9 @@ Check = Callable[[Iterable[Any]], None]
 
 PLAIN = (bool, int, float, str, type(None))
 
+PLAIN_COLUMNS = "?bhilqBHILQfdU"
+"""The types of arrays that are columns as they stand, as NumPy calls them in a letter."""
+
 ACCEPTED = "a dict of columns, a list of layers, a numpy record array, or a pandas, polars or arrow table"
 
 
@@ -111,6 +114,8 @@ def read_column(name: str, values: Any) -> Given:
     >>> read_column("batch_size", Fraction(8)), read_column("batch_size", [8, None]).tolist()
     (8.0, [8, None])
     """
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.char in PLAIN_COLUMNS:
+        return values
     single = plain_value(values)
     if not _has_rows(single):
         return single  # type: ignore[no-any-return]  # whatever it is, the parameter it is given for says what is wrong
@@ -209,6 +214,16 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, (Decimal, Fraction)):
         return _as_float(value)
     return None if _is_missing(value) else value
+
+
+def value_at(column: Given, row: int) -> Any:
+    """The value of one row, as Python has it.
+
+    >>> value_at(np.array([1, 2]), 1), value_at(np.float64(0.5), 1), value_at("fp32", 1)
+    (2, 0.5, 'fp32')
+    """
+    value = column[row] if isinstance(column, np.ndarray) and column.ndim else column
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _is_missing(value: Any) -> bool:

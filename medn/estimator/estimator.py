@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +13,19 @@ from medn.bundle.bundle import Entry
 from medn.core.conditions import ALWAYS_SAID, CONDITIONS
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
 from medn.core.errors import UsageError
+from medn.core.outside import Outside
 from medn.core.quantities import from_learned
 from medn.core.ranges import Flags, MeasuredRange, matches_constants
 from medn.core.table import Array, Schema, as_inputs
 from medn.core.values import Scalar
 from medn.deployed.candidate import deployed_of
 from medn.deployed.deployed import Deployed
-from medn.estimator.columns import Column, Given
-from medn.estimator.compiled_query import Single
+from medn.estimator.answering import Answering, PredictedQuantities
+from medn.estimator.columns import Column, Given, value_at
 from medn.estimator.gradient import input_slopes
-from medn.estimator.prediction import Prediction
+from medn.estimator.prediction import OutsidePrediction, Prediction
 from medn.estimator.query import Query, Wrong
+from medn.estimator.query_program import QueryPrograms
 from medn.layer_generators.features import analytic_columns
 
 FIXED = ("device", *SHEET_NUMBERS)
@@ -76,29 +79,72 @@ class Estimator:
             for name in known.schema.numeric:
                 if name in self.query.parameters and self.query.parameters[name].type is str:
                     raise UsageError(f"the bundle takes {name} of {self.kind.name} as a number, and it is a string")
-        self.single = self._single()
 
-    def _single(self) -> Single | None:
-        """The fast way for one layer, which further quantities can take that learned from the same inputs."""
-        if not all(quantity.same_range for quantity in self.further.values()):
-            return None
-        further = {name: quantity.deployed.form for name, quantity in self.further.items()}
-        return Single(self.query, self.deployed, self.constants, further, self.sheet)
+    @cached_property
+    def known_columns(self) -> set[str]:
+        """The names that a query may have."""
+        return set(self.query.names)
 
-    def layer(self, parameters: Mapping[str, Any]) -> Prediction:
+    @cached_property
+    def answering(self) -> Answering:
+        """The quick way, made at the first question."""
+        own = {name: each.deployed for name, each in self.further.items() if not each.same_range}
+        schemas = [self.range.schema, *(deployed.schema for deployed in own.values())]
+        ends = np.cumsum([len(schema.names) for schema in schemas]).tolist()
+        first = slice(0, ends[0])
+        places = dict.fromkeys(self.further, first) | dict(zip(own, map(slice, ends, ends[1:]), strict=False))
+        further = {name: each.deployed for name, each in self.further.items()}
+        return Answering(
+            QueryPrograms(self.query, schemas, self.constants, self.device, self.sheet),
+            PredictedQuantities(self.deployed, further, places, ends[-1]),
+            self.level,
+        )
+
+    def layer(self, parameters: dict[str, Any]) -> Prediction:
         """One layer. Raises `Wrong` where the query is."""
-        found = self.single(parameters) if self.single else None
-        if found is not None:
+        found = self.answering.one(parameters)
+        if found is None:
+            found = self._row(self.estimate(self._prepared_one(parameters)))
+        if found.in_range:
             return found
-        opened = self._on_device(self.query.open_one(parameters))
-        estimated = self._row(self.estimate(self._prepared(opened, 1)))
-        if self.single and estimated.in_range:  # the fast way answers for no other layer: it would learn in vain
-            self.single.learn(parameters, opened)
-        return estimated
+        asked = dict(parameters)
+        return OutsidePrediction.of(found, lambda: self.outside(self._prepared_one(asked)))
+
+    def _prepared_one(self, parameters: Mapping[str, Any]) -> Rows:
+        return self._prepared(self._on_device(self.query.open_one(parameters)), 1)
+
+    def outside(self, prepared: Rows, row: int = 0) -> list[Outside]:
+        """What of a row lies outside what was measured: values of the query first, then what follows from them."""
+        values = {name: value_at(column, row) for name, column in prepared.columns.items()}
+        found = [
+            Outside(name, values[name], known=(constant,))
+            for name, constant in self.constants.items()
+            if name in values and not matches_constants(values, {name: constant}, 1).all()
+        ]
+        found += self.range.outside(prepared.inputs[row], values)
+        return sorted(found, key=lambda each: each.name not in self.query.names)
 
     def predict(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Estimates:
         """Many layers. Raises `Wrong` where the query is."""
-        return self.estimate(self.prepare(given, rows, gaps))
+        quick = self.answering.inputs(given, rows, gaps)
+        found = self._answered(*quick) if quick else None
+        return found or self.estimate(self.prepare(given, rows, gaps))
+
+    def predict_rows(self, table: list[dict[str, Any]], skipped: str) -> Estimates | None:
+        """Many layers, each a dict, whose entry `skipped` is none of theirs; None where Python has to look at them."""
+        quick = self.answering.rows(table, skipped)
+        return self._answered(*quick) if quick else None
+
+    def _answered(self, inputs: Array, matching: Flags, further: tuple[str, ...] | None = None) -> Estimates | None:
+        """What the engine says of inputs, one column each; None where formulas cannot be traced."""
+        wanted = tuple(self.further) if further is None else further
+        machine = self.answering.answers(wanted)
+        if machine is None:
+            return None
+        latency_s, low_s, high_s, inside, *more = machine.run(inputs)
+        told = dict(zip(wanted, more, strict=True))
+        _check_finite(low_s, high_s, told)
+        return Estimates(latency_s, low_s, high_s, (inside != 0) & matching, told)
 
     def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
         """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
@@ -139,19 +185,22 @@ class Estimator:
         """The latency, and the further quantities that are named; all of them, where none is said."""
         columns, inputs = prepared
         rows = len(inputs)
+        matching = matches_constants(columns, self.constants, rows)
+        wanted = tuple(self.further if further is None else further)
+        others = [each.deployed.range for each in self.further.values() if not each.same_range]
+        every = [inputs, *(self._inputs(columns, known, rows) for known in others)]
+        quick = self._answered(np.concatenate(every, axis=1).T, matching, wanted)
+        if quick:
+            return quick
         latency_s, low_s, high_s, inside = self.deployed.answer(inputs)
         found = {}
-        for name in self.further if further is None else further:
+        for name in wanted:
             deployed, same_range = self.further[name]
             own = inputs if same_range else self._inputs(columns, deployed.range, rows)
             found[name] = deployed.predict(own)
         told = from_learned(latency_s, found)
-        for name, values in {"latency_s": low_s, "high_s": high_s, **told}.items():
-            good = (values > 0) & (values < np.inf)
-            if not good.all():
-                raise Wrong(f"the bundle predicts no finite {name} above 0 for this layer", int(good.argmin()))
-        matching = inside & matches_constants(columns, self.constants, rows)
-        return Estimates(latency_s, low_s, high_s, matching, told)
+        _check_finite(low_s, high_s, told)
+        return Estimates(latency_s, low_s, high_s, inside & matching, told)
 
     def _inputs(self, columns: Mapping[str, Column], known: MeasuredRange, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]
@@ -170,6 +219,13 @@ class Estimator:
         further = {name: values.item() for name, values in found.further.items()}
         numbers = (found.latency_s.item(), found.low_s.item(), found.high_s.item())
         return Prediction(*numbers, self.level, found.in_range.item(), further)
+
+
+def _check_finite(low_s: Array, high_s: Array, told: Mapping[str, Array]) -> None:
+    for name, values in {"latency_s": low_s, "high_s": high_s, **told}.items():
+        good = (values > 0) & (values < np.inf)
+        if not good.all():
+            raise Wrong(f"the bundle predicts no finite {name} above 0 for this layer", int(good.argmin()))
 
 
 def _unknown_conditions(usual: Mapping[str, Scalar]) -> dict[str, Scalar]:

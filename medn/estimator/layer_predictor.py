@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from medn.bundle.bundle import Bundle
 from medn.core.errors import UsageError, unknown, unknown_names
+from medn.core.outside import Outside
 from medn.core.registry import known_name, spelled
 from medn.core.text import shown
 from medn.core.values import Scalar
-from medn.estimator.columns import Check, Given, check_names, check_rows, read_column, read_columns
-from medn.estimator.estimator import Estimator
+from medn.estimator.columns import Check, Given, check_names, check_rows, read_column, read_columns, value_at
+from medn.estimator.estimator import Estimates, Estimator
 from medn.estimator.prediction import Prediction, Predictions
 from medn.estimator.query import Wrong
 from medn.estimator.staircase import Staircase, combinations
+from medn.program.engines import C, engine
 
 ROWS_AT_ONCE = 2048
 """Rows that go through all steps together: few enough to stay in the cache, so that the cost per row stays flat."""
@@ -44,20 +46,31 @@ class LayerPredictor:
 
     @property
     def devices(self) -> tuple[str, ...]:
+        """All devices that the bundle knows; `device` is the one that is predicted."""
         return self.bundle.devices
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The layer kinds that it predicts on its device."""
         return tuple(self._estimators)
 
     def estimator(self, kind: str) -> Estimator:
+        """What predicts one layer kind."""
         try:
             return self._estimators[kind]
         except (KeyError, TypeError):
             return self._estimators[known_name("predicted layer kind", kind, self._estimators)]
 
     def layer(self, kind: str, /, **parameters: Scalar) -> Prediction:
-        """What one layer costs; parameters as `medn list kinds KIND` shows them, and conditions such as batch_size."""
+        """What one layer costs; parameters as `medn list kinds KIND` shows them, and conditions such as batch_size.
+
+        >>> import medn
+        >>> predictor = medn.load("runs/laptop/laptop.medn")
+        >>> predictor.layer("linear", in_features=100, out_features=200, batch_size=8).in_range
+        True
+        >>> print(*predictor.layer("linear", in_features=100, out_features=200, threads=4).outside)
+        threads=4 (measured: 1)
+        """
         try:
             return self._remembered(kind, **parameters)
         except TypeError:  # a list or the like, which cannot be remembered
@@ -83,8 +96,11 @@ class LayerPredictor:
     def table(self, kind: str, fixed: Mapping[str, Any] | None = None, /, **parameters: Any) -> Staircase:
         """Latency along one or more parameters, given as ranges or lists; all others stay as they are.
 
-        >>> predictor.table("conv2d", {"in_channels": 64, "kernel_size": 3, "in_size": 56},     # doctest: +SKIP
-        ...                 out_channels=range(8, 513, 8)).round_to
+        >>> import medn
+        >>> predictor = medn.load("runs/laptop/laptop.medn")
+        >>> stairs = predictor.table("linear", {"in_features": 100}, out_features=range(8, 257, 8))
+        >>> len(stairs.latency_s), stairs.round_to in (8, 16, 32, 64)
+        (32, True)
         """
         if not isinstance(fixed, Mapping | None):
             raise UsageError(f"what stays fixed must be a dict of values by name (got {shown(fixed)})")
@@ -103,15 +119,24 @@ class LayerPredictor:
         """What all layers of a table cost.
 
         The column `kind` says what each row is; a table of one kind may say it by the argument instead.
+
+        >>> import medn
+        >>> predictor = medn.load("runs/laptop/laptop.medn")
+        >>> linear = {"kind": "linear", "in_features": 64, "out_features": 64}
+        >>> len(predictor.predict([linear, {"kind": "activation", "function": "relu", "elements": 4096}]).latency_s)
+        2
         """
+        if type(table) is list and table and engine() == C:
+            quick = self._predict_dicts(table, kind)
+            if quick is not None:
+                return quick
         columns, rows = read_columns(table, self.check_columns(kind))
         given = columns.pop("kind", None) if kind is None else kind
         if given is None:
             if len(self.kinds) > 1:
                 raise UsageError("the table has no column 'kind', and no kind was given beside it")
             given = self.kinds[0]
-        further = dict.fromkeys(name for estimator in self._estimators.values() for name in estimator.further)
-        result = Predictions.empty(rows, further)
+        result = Predictions.empty(rows, self._further, partial(self._outside, columns, given))
         if isinstance(given, str):
             self._fill(result, self.estimator(given), columns, None)
             return result
@@ -129,11 +154,49 @@ class LayerPredictor:
             self._fill(result, estimator, own, places)
         return result
 
+    def _predict_dicts(self, table: list[Any], kind: str | None) -> Predictions | None:
+        """Rows that are dicts go to the engine as they are; None where Python has to look at them."""
+        groups: dict[str, list[int]] = {}
+        for place, row in enumerate(table):
+            own = row.get("kind", "") if kind is None and type(row) is dict else kind
+            if own not in self._estimators or type(row) is not dict:
+                return None
+            groups.setdefault(own, []).append(place)
+        skipped = "kind" if kind is None else ""
+        found = {}
+        for own, places in groups.items():
+            rows = table if len(groups) == 1 else [table[place] for place in places]
+            estimates = self._estimators[own].predict_rows(rows, skipped)
+            if estimates is None:
+                return None
+            found[own] = estimates
+        result = Predictions.empty(len(table), self._further, partial(_explained, outside := {}))
+        for own, estimates in found.items():
+            where = np.array(groups[own])
+            _put(result, self._estimators[own], where, estimates)
+            for row in where[~estimates.in_range].tolist():
+                said = {name: value for name, value in table[row].items() if name != skipped}
+                outside[row] = partial(self._outside_row, own, said)
+        return result
+
+    def _outside_row(self, kind: str, said: Mapping[str, Any]) -> list[Outside]:
+        estimator = self.estimator(kind)
+        return estimator.outside(estimator.prepare(said, 1, gaps=True))
+
+    @cached_property
+    def _further(self) -> dict[str, None]:
+        """What is predicted of some kind beside latency."""
+        return dict.fromkeys(name for estimator in self._estimators.values() for name in estimator.further)
+
+    def _outside(self, columns: Mapping[str, Given], kinds: Given, row: int) -> list[Outside]:
+        """What of one row of a table lies outside what was measured."""
+        estimator = self.estimator(value_at(kinds, row))
+        own = {name: value_at(column, row) for name, column in columns.items() if name in estimator.query.names}
+        return estimator.outside(estimator.prepare(own, 1, gaps=True))
+
     def check_columns(self, kind: str | None) -> Check:
         """Refuses names that no column of this kind has, or of any kind where none is given."""
-        asked = self.kinds if kind is None else (kind,)
-        known = {name for each in asked for name in self.estimator(each).query.names}
-        known |= {"kind"} if kind is None else set()
+        known = self._known_columns(kind)
 
         def check(names: Iterable[Any]) -> None:
             check_names(names)
@@ -143,6 +206,12 @@ class LayerPredictor:
                 raise UsageError(said if kind is None else f"{kind}: {said}")
 
         return check
+
+    def _known_columns(self, kind: str | None) -> set[str]:
+        """The names that a table of this kind may have, or of any kind where none is given."""
+        if kind is not None:
+            return self.estimator(kind).known_columns
+        return {"kind", *(name for estimator in self._estimators.values() for name in estimator.query.names)}
 
     def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
         """The rows of each kind."""
@@ -173,13 +242,22 @@ class LayerPredictor:
             except Wrong as wrong:
                 row = "" if wrong.row is None else f"row {_origin(where, wrong.row)}: "
                 raise UsageError(f"{row}{estimator.kind.name}: {wrong.sentence}") from None
-            result.latency_s[where] = found.latency_s
-            result.low_s[where] = found.low_s
-            result.high_s[where] = found.high_s
-            result.in_range[where] = found.in_range
-            result.level[where] = estimator.level
-            for name, values in found.further.items():
-                result.further[name][where] = values
+            _put(result, estimator, where, found)
+
+
+def _put(result: Predictions, estimator: Estimator, where: slice | NDArray[np.int_], found: Estimates) -> None:
+    """Write what was estimated where it belongs."""
+    result.latency_s[where] = found.latency_s
+    result.low_s[where] = found.low_s
+    result.high_s[where] = found.high_s
+    result.in_range[where] = found.in_range
+    result.level[where] = estimator.level
+    for name, values in found.further.items():
+        result.further[name][where] = values
+
+
+def _explained(outside: Mapping[int, Callable[[], list[Outside]]], row: int) -> list[Outside]:
+    return outside[row]() if row in outside else []
 
 
 def _origin(where: slice | NDArray[np.int_], row: int) -> int:

@@ -6,17 +6,28 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.errors import did_you_mean
+from medn.core.notebook import MOST_ROWS, frame, html_table
+from medn.core.outside import Outside, told
 from medn.core.quantities import FURTHER
 from medn.core.ranges import Flags
 from medn.core.table import Array
+from medn.core.units import format_latency, percent
+
+if TYPE_CHECKING:
+    import pandas
+
+WORTH_MEASURING = 0.25
+"""The uncertainty above which a layer is better measured, where one can."""
 
 
 class _Latency(NamedTuple):
@@ -52,14 +63,90 @@ class Prediction(_Latency):
     def __hash__(self) -> int:
         return hash(self[:-1])
 
+    @property
+    def outside(self) -> tuple[Outside, ...]:
+        """What of the query lies outside what was measured, and where the edge is; empty for a layer in range.
+
+        Found out when it is asked for. Rows of a table that was pickled have lost it.
+        """
+        return ()
+
+    @property
+    def uncertainty(self) -> float:
+        """How far off the latency may be, as a share of it: 0.1 where the interval reaches from 1/1.1 to 1.1 times."""
+        return math.sqrt(self.high_s / self.low_s) - 1
+
+    @property
+    def should_measure(self) -> bool:
+        """Whether an optimizer that can measure had better do so: unlike what was measured, or too uncertain."""
+        return not self.in_range or self.uncertainty > WORTH_MEASURING
+
+    def __repr__(self) -> str:
+        interval = f"{format_latency(self.low_s)} to {format_latency(self.high_s)} at {percent(self.level)}"
+        return f"<Prediction {format_latency(self.latency_s)} ({interval}), {self._place}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._place, [_told(self)])
+
+    @property
+    def _place(self) -> str:
+        """In words, whether it is in range."""
+        if self.in_range:
+            return "in range"
+        return f"outside: {told(self.outside)}" if self.outside else "outside what was measured"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row with all fields and quantities; needs pandas."""
+        return frame([self._asdict()])
+
     def _asdict(self) -> dict[str, Any]:
         """All fields and quantities side by side."""
         return {**dict(zip(self._fields[:-1], self, strict=False)), **with_gaps(self.further)}
 
+    def as_json(self) -> dict[str, Any]:
+        """The same, and what lies outside."""
+        return {**self._asdict(), "outside": [each.as_json() for each in self.outside]}
 
-@dataclass(frozen=True, eq=False)
+
+Explain = Callable[[], Sequence[Outside]]
+ExplainRow = Callable[[int], Sequence[Outside]]
+
+
+class OutsidePrediction(Prediction):
+    """A prediction out of range: what lies outside is found out when it is asked for."""
+
+    _explain: Explain = tuple
+
+    @classmethod
+    def of(cls, prediction: Prediction, explain: Explain) -> OutsidePrediction:
+        found = cls._make(prediction)
+        found._explain = explain
+        return found
+
+    @cached_property
+    def outside(self) -> tuple[Outside, ...]:
+        return tuple(self._explain())
+
+    def __reduce__(self) -> Any:
+        return _restored, (tuple(self), self.outside)
+
+
+def _restored(values: tuple[Any, ...], outside: tuple[Outside, ...]) -> OutsidePrediction:
+    return OutsidePrediction.of(Prediction._make(values), lambda: outside)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
-    """What many layers cost: arrays with one entry per row."""
+    """What many layers cost: arrays with one entry per row.
+
+    >>> import medn
+    >>> predictor = medn.load("runs/laptop/laptop.medn")
+    >>> many = predictor.predict({"kind": "linear", "in_features": [64, 128, 9000], "out_features": 200})
+    >>> many
+    <Predictions of 3 layers, 1 of them outside what was measured>
+    >>> many.in_range.tolist()
+    [True, True, False]
+    """
 
     latency_s: Array
     low_s: Array
@@ -68,9 +155,11 @@ class Predictions:
     in_range: Flags
     further: Mapping[str, Array] = field(default_factory=dict)
     """By quantity, NaN for the kinds of which it was not measured; only those that were measured of some kind."""
+    explain: ExplainRow | None = None
+    """Tells what of a row lies outside what was measured, for `predictions[row].outside`."""
 
     @classmethod
-    def empty(cls, rows: int, further: Iterable[str]) -> Predictions:
+    def empty(cls, rows: int, further: Iterable[str], explain: ExplainRow | None = None) -> Predictions:
         """Arrays to be filled."""
         return cls(
             latency_s=np.empty(rows),
@@ -79,6 +168,7 @@ class Predictions:
             level=np.empty(rows),
             in_range=np.empty(rows, dtype=np.bool_),
             further={name: np.full(rows, np.nan) for name in further},
+            explain=explain,
         )
 
     def __len__(self) -> int:
@@ -97,10 +187,41 @@ class Predictions:
 
     def __getitem__(self, row: int) -> Prediction:
         further = {name: column[row].item() for name, column in self.further.items()}
-        return Prediction._make((*(column[row].item() for column in self._latency.values()), further))
+        found = Prediction._make((*(column[row].item() for column in self._latency.values()), further))
+        explain = self.explain
+        return found if found.in_range or not explain else OutsidePrediction.of(found, lambda: explain(row))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Numbers only: what explains them belongs to a predictor, which may not be able to travel."""
+        return {**self.__dict__, "explain": None}
 
     def __iter__(self) -> Iterator[Prediction]:
         return (self[row] for row in range(len(self)))
+
+    @property
+    def uncertainty(self) -> Array:
+        """As of one prediction."""
+        return np.asarray(np.sqrt(self.high_s / self.low_s) - 1)
+
+    @property
+    def should_measure(self) -> Flags:
+        """As of one prediction."""
+        return np.asarray(~self.in_range | (self.uncertainty > WORTH_MEASURING))
+
+    def __repr__(self) -> str:
+        return f"<{self._caption}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._caption, [_told(self[row]) for row in range(min(len(self), MOST_ROWS))], len(self))
+
+    @property
+    def _caption(self) -> str:
+        outside = int((~self.in_range).sum())
+        return f"Predictions of {len(self):,} layers, {outside:,} of them outside what was measured"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per layer, with the quantities that were measured of some kind; needs pandas."""
+        return frame({name: values for name, values in self.columns.items() if values is not None})
 
     @property
     def columns(self) -> dict[str, NDArray[Any] | None]:
@@ -110,6 +231,18 @@ class Predictions:
     @property
     def _latency(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in _Latency._fields[:-1]}
+
+
+def _told(prediction: Prediction) -> dict[str, str]:
+    """A prediction as people read it."""
+    return {
+        "latency": format_latency(prediction.latency_s),
+        "from": format_latency(prediction.low_s),
+        "to": format_latency(prediction.high_s),
+        "level": percent(prediction.level) or "",
+        "in range": "yes" if prediction.in_range else "no",
+        **{FURTHER[name].label: FURTHER[name].formatted(value) for name, value in prediction.further.items()},
+    }
 
 
 def with_gaps(further: Mapping[str, Any]) -> dict[str, Any]:

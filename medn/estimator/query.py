@@ -6,6 +6,7 @@ Columns are checked all at once; only to say what is wrong, and where, is a row 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,11 @@ from medn.core.errors import UsageError, unknown_names
 from medn.core.parameters import Parameter, by_name
 from medn.core.text import shown
 from medn.core.values import Condition, Scalar
-from medn.estimator.columns import Column, Given, plain_value
-from medn.estimator.tracing import Compute, Tape, compiled
+from medn.estimator.columns import Column, Given, plain_value, value_at
+from medn.estimator.rules import keeps_rules
 from medn.layer_generators.kind import LayerKind
-
-MOST_PASSES = 32
+from medn.program.engines import Machine, machine
+from medn.program.symbols import NOT_TRACED, Symbol, traced
 
 
 class Wrong(UsageError):
@@ -50,8 +51,6 @@ class Query:
                 raise UsageError(f"the bundle says of {kind.name} that {shown(name)} usually is {told}: {mistake}")
         self.parameters = by_name(*kind.parameters) | self.conditions
         self.defaults = {each.name: each.default for each in kind.parameters if each.default is not None} | usual
-        self._passes: tuple[Compute, ...] = ()
-        """The ways through the rules that good layers took: each tells which of many layers take it too."""
         self.names = (*kind.names, *self.conditions)
 
     def open_one(self, parameters: Mapping[str, Any]) -> dict[str, Column]:
@@ -111,7 +110,7 @@ class Query:
         own = {name: values for name, values in given.items() if name in self.kind.names}
         opened = []
         for row in range(rows if any(isinstance(values, np.ndarray) for values in own.values()) else 1):
-            values = {name: _plain(_at(column, row)) for name, column in own.items()}
+            values = {name: value_at(column, row) for name, column in own.items()}
             said = {name: value for name, value in values.items() if not _is_gap(value, gaps)}
             asked = {name: self.kind.meaning(name)[0].fitted(value) for name, value in said.items()}
             found, mistakes = self.kind.resolve(asked)
@@ -124,31 +123,43 @@ class Query:
         return columns | {name: values for name, values in given.items() if name not in own}
 
     def _check_rules(self, opened: Mapping[str, Column], rows: int) -> None:
-        """Rows whose layers pass the guards that a good layer passed before are good too; others are looked at."""
+        """Rows that break no rule by the program of the rules are good; others are looked at one by one."""
         if type(self.kind).rules is LayerKind.rules:
             return
-        columns = [opened[each.name] for each in self.kind.parameters]
-        if not any(isinstance(column, np.ndarray) for column in columns):
+        columns = {each.name: opened[each.name] for each in self.kind.parameters}
+        if not any(isinstance(column, np.ndarray) for column in columns.values()):
             rows = 1
-        waiting = np.ones(rows, dtype=np.bool_)
-        for passes in self._passes:
-            waiting &= np.logical_not(passes(*columns))
-        while waiting.any():
-            row = int(waiting.argmax())
-            layer = self.layer_values(opened, row)
-            mistakes = list(self.kind.rules(layer))
+        for row in np.flatnonzero(~self._passing(columns, rows)).tolist():
+            mistakes = list(self.kind.rules(self.layer_values(opened, row)))
             if mistakes:
                 raise Wrong("; ".join(mistakes), row)
-            waiting[row] = False
-            following = _rules_passed(self.kind, layer) if len(self._passes) < MOST_PASSES else None
-            if following:
-                self._passes += (following,)
-                waiting &= np.logical_not(following(*columns))
+
+    def _passing(self, columns: Mapping[str, Column], rows: int) -> NDArray[np.bool_]:
+        """The rows of which the program says that they break no rule; none where there is no program."""
+        if self._rules is None:
+            return np.zeros(rows, dtype=np.bool_)
+        numbers = [columns[name] for name, each in by_name(*self.kind.parameters).items() if each.type is not str]
+        columns_of_numbers = np.array(np.broadcast_arrays(*numbers, np.zeros(rows))[:-1], dtype=np.float64)
+        return np.asarray(self._rules.run(columns_of_numbers)[0] != 0)
+
+    @cached_property
+    def _rules(self) -> Machine | None:
+        """From all numbers of a layer to whether it breaks no rule, whatever its strings are."""
+        numbers = [each.name for each in self.kind.parameters if each.type is not str]
+
+        def formula(row: Symbol) -> list[Any]:
+            values = {name: Symbol(row.tape, row[:, place].place, 1, 0) for place, name in enumerate(numbers)}
+            return [keeps_rules(row.tape, self.kind, SimpleNamespace(**values))]
+
+        try:
+            return machine(traced(len(numbers), formula))
+        except NOT_TRACED:  # rules that need more than arithmetic, or strings
+            return None
 
     def layer_values(self, opened: Mapping[str, Column], row: int) -> SimpleNamespace:
         """The parameters of the layer in one row, as its kind takes them."""
         return SimpleNamespace(
-            **{each.name: each.fitted(_plain(_at(opened[each.name], row))) for each in self.kind.parameters}
+            **{each.name: each.fitted(value_at(opened[each.name], row)) for each in self.kind.parameters}
         )
 
 
@@ -164,37 +175,10 @@ def _one_value(name: str, value: Any) -> Any:
     return found
 
 
-def _rules_passed(kind: LayerKind, layer: SimpleNamespace) -> Compute | None:
-    """Tells of columns of parameters which rows pass the rules in the way this layer does; None if that is too hard."""
-    tape = Tape()
-    arguments, symbols, tests = [], {}, []
-    for place, parameter in enumerate(kind.parameters):
-        value = getattr(layer, parameter.name)
-        if parameter.type is str:  # strings stand for themselves
-            arguments.append(f"t{place}")
-            tests.append(f"(t{place} == {value!r})")
-            symbols[parameter.name] = value
-        else:
-            symbols[parameter.name] = tape.argument(value)
-            arguments.append(symbols[parameter.name].name)
-    try:
-        if list(kind.rules(SimpleNamespace(**symbols))):
-            return None
-    except (TypeError, ArithmeticError):  # rules that need more than arithmetic
-        return None
-    tests += [f"({name} {'!=' if truth else '=='} 0)" for name, truth in tape.guards]
-    body = tape.body(name for name, _ in tape.guards)
-    return compiled(arguments, [*body, f"return {' & '.join(tests) or True}"])
-
-
 def _declared(name: str, value: Scalar) -> Parameter:
     """A column that the user declared: of strings, of flags or of numbers, as its usual value is."""
     type_ = next((each for each in (str, bool) if isinstance(value, each)), float)
     return Parameter(name, "a column that was declared", type_)
-
-
-def _at(column: Given, row: int) -> Any:
-    return column[row] if isinstance(column, np.ndarray) else column
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""The engines that answer queries: bundles to compare them with, and how far they agree."""

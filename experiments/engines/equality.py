@@ -1,0 +1,141 @@
+"""How far the engines agree: the same random rows of every kind in a bundle, in and out of range, through each of them.
+
+    python -m experiments.engines.equality BUNDLE... [--rows 10000] [--seed 0]
+
+NumPy runs the formulas as they stand and, once more, their program; C and onnxruntime run the program. The largest
+relative difference to the formulas is told for each; the exit code is 1 where one is above 1e-6, or 1e-5 where single
+precision decides: networks, and everything that onnxruntime computes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.script import end_with
+from experiments.tables import markdown_table
+from medn.core.errors import UsageError
+from medn.core.table import Array
+from medn.estimator.estimator import Estimator
+from medn.exporting.onnx_models import OUTPUTS, onnx_model
+from medn.predictor.predictor import load
+from medn.program.c_engine import CMachine, is_built
+from medn.program.numpy_engine import NumpyMachine
+from medn.regressors.form import Form
+from medn.regressors.forms.network import NetworkForm
+from medn.regressors.forms.weighted_sum import WeightedSum
+
+EXACT, SINGLE = 1e-6, 1e-5
+
+
+def drawn(estimator: Estimator, rows: int, seed: int) -> dict[str, Any]:
+    """Columns of allowed values: half of them between what was measured, the others anywhere that is not absurd."""
+    random, found = np.random.default_rng(seed), {}
+    known = estimator.range
+    near = random.random(rows) < 0.5
+    for name, parameter in estimator.query.parameters.items():
+        default = estimator.query.defaults.get(name)
+        if parameter.type is str:
+            column = random.choice(list(parameter.choices) or [default, "something else"], rows)
+            found[name] = np.where(near & (default is not None), default, column) if default else column
+        elif parameter.type is bool:
+            found[name] = random.random(rows) < 0.5
+        else:
+            low, high = parameter.low or 0, min(parameter.high or 1e6, 4096)
+            wide = np.exp(random.uniform(np.log(max(low, 0.5)), np.log(max(high, 1.0)), rows))
+            inside = wide
+            if name in known.schema.names:
+                place = known.schema.index(name)
+                inside = random.uniform(known.low[place], known.high[place], rows)
+            elif default is not None:
+                inside = np.full(rows, float(default))
+            column = np.where(near, inside, wide)
+            column = np.clip(column if parameter.type is float else np.rint(column), low, parameter.high)
+            found[name] = column if parameter.type is float else column.astype(np.int64)
+    return found
+
+
+def allowed(estimator: Estimator, rows: int, seed: int) -> dict[str, Any]:
+    """Rows that break no rule of the kind, over and over where they are few."""
+    for turn in range(100):
+        columns = drawn(estimator, rows, seed + 1000 * turn)
+        if estimator.query._rules is None:
+            return columns
+        opened = {name: column * 1.0 if column.dtype.kind in "iufb" else column for name, column in columns.items()}
+        good = np.flatnonzero(estimator.query._passing(opened, rows))
+        if len(good):
+            return {name: np.resize(column[good], rows) for name, column in columns.items()}
+    raise UsageError(f"no row of {estimator.kind.name} was drawn that is allowed")
+
+
+def has_network(form: Form) -> bool:
+    return isinstance(form, NetworkForm) or (isinstance(form, WeightedSum) and any(map(has_network, form.forms)))
+
+
+def answers(estimator: Estimator, columns: dict[str, Any]) -> Iterator[tuple[str, Array]]:
+    """What each engine says, the formulas of NumPy first."""
+    rows = len(next(iter(columns.values())))
+    prepared = estimator.prepare(columns, rows)
+    found = estimator.deployed.answer(prepared.inputs)
+    yield "formulas", np.array([found.value, found.low, found.high, found.inside])
+    programs, quantities = estimator.answering.programs, estimator.answering.quantities
+    matrix = np.zeros((len(programs.query.names), rows))
+    for name, column in columns.items():
+        codes = programs.strings.codes.get(name)
+        numbers = column if codes is None else [codes.get(text, -1) for text in column.tolist()]
+        matrix[programs.query.names.index(name)] = numbers
+    both = programs.program(columns.keys()), quantities.program(())
+    for name, engine in (("NumPy", NumpyMachine), ("C", CMachine)):
+        if name == "C" and not is_built():
+            continue
+        first, second = (engine(program) for program in both)
+        inputs = first.run(matrix)
+        assert (inputs[0] == 1).all(), "a row that is allowed was refused"
+        yield name, second.run(inputs[2:])
+    yield "onnxruntime", _by_onnxruntime(estimator, columns)
+
+
+def _by_onnxruntime(estimator: Estimator, columns: dict[str, Any]) -> Array:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(onnx_model(estimator), providers=["CPUExecutionProvider"])
+    given = {
+        name: column.astype(np.float64) if column.dtype.kind in "iufb" else column.astype(object)
+        for name, column in columns.items()
+    }
+    results = session.run([*OUTPUTS], given)
+    return np.array([*results, np.full(len(results[0]), np.nan)])
+
+
+def compared(path: Path, rows: int, seed: int) -> Iterator[dict[str, Any]]:
+    predictor = load(path)
+    for kind in predictor.kinds:
+        estimator = predictor.estimator(kind)
+        columns = allowed(estimator, rows, seed)
+        (_, expected), *others = answers(estimator, columns)
+        network = has_network(estimator.deployed.form)
+        told: dict[str, Any] = {"bundle": path.stem, "kind": kind, "in range": float(expected[3].mean())}
+        for name, found in others:
+            told[name] = float(np.abs(found[:3] / expected[:3] - 1).max())
+            assert name == "onnxruntime" or (found[3] == expected[3]).all(), f"{name} sees another range"
+        limits = {name: SINGLE if network or name == "onnxruntime" else EXACT for name, _ in others}
+        yield {**told, "agree": all(told[name] <= limit for name, limit in limits.items())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundles", type=Path, nargs="+")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    rows = [row for path in given.bundles for row in compared(path, given.rows, given.seed)]
+    print(markdown_table(rows))
+    return 0 if all(row["agree"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    end_with(main)
