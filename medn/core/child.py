@@ -5,6 +5,7 @@ Messages are bytes with their length before them. The child ends, with all that 
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import selectors
@@ -23,6 +24,7 @@ from typing import IO
 from medn.core.text import last_line
 from medn.core.values import Status
 
+_LOGGER = logging.getLogger(__name__)
 _LENGTH = struct.Struct("=Q")
 _BLOCK = 1 << 20
 
@@ -73,6 +75,7 @@ class ChildProcess:
             self._errors.close()
             reason = f"{self.command[0]} cannot be run: {error.strerror or error}"
             raise ChildFailed("crashed", reason) from None
+        _LOGGER.debug("process %d: %s", self._process.pid, " ".join(self.command[1:]))
         # The end of the process itself: what it has started may hold its pipes open.
         self._ended = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         self._unread = b""

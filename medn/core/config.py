@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from medn.core.errors import ConfigError, did_you_mean
+from medn.core.mistaken import told_instead
 from medn.core.text import first_line
 
 Mistake = tuple[tuple[str | int, ...], str]
@@ -150,9 +151,9 @@ def read_text(path: Path) -> str:
         near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.yaml")])
         raise ConfigError(str(path), [f"there is no such file.{near}"]) from None
     except IsADirectoryError:
-        raise ConfigError(str(path), ["this is a folder, not a file"]) from None
+        raise ConfigError(str(path), [f"this is a folder, not a file{told_instead(path)}"]) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(str(path), [f"this is not UTF-8 text (byte {error.start})"]) from None
+        raise ConfigError(str(path), [f"this is not UTF-8 text (byte {error.start}){told_instead(path)}"]) from None
     except OSError as error:
         raise ConfigError(str(path), [f"cannot be read: {error.strerror}"]) from None
 

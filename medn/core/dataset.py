@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.calm import calm_visits
 from medn.core.errors import NothingMeasured
 from medn.core.quantities import LATENCY, all_quantities, measured_columns
 from medn.core.statistic import Target
@@ -42,6 +43,7 @@ def _outcome(measurement: Measurement, target: Target) -> Row:
         "status": measurement.status,
         "reason": measurement.reason,
         "visits": len(good),
+        "calm_visits": calm_visits(measurement),
         "samples": sum(len(visit.samples) for visit in good),
         "output_error": measurement.output_error,
         "environment_id": "+".join(sorted({visit.environment_id for visit in measurement.visits})),

@@ -76,8 +76,8 @@ def environment_id(manifest: Manifest) -> str:
     return content_key(_deciding(manifest))
 
 
-def differences(here: Manifest, run: Manifest) -> list[str]:
-    """What may make latencies differ between two machines, one sentence each.
+def differences(here: Manifest, run: Manifest, places: tuple[str, str] = ("here", "in the run")) -> list[str]:
+    """What may make latencies differ between two machines, one sentence each; `places` are what they are called.
 
     >>> here, run = environment_manifest({"torch": "2.12.0"}), environment_manifest({"torch": "2.13.0"})
     >>> differences(here, run)
@@ -85,20 +85,20 @@ def differences(here: Manifest, run: Manifest) -> list[str]:
     """
     ours, theirs = _deciding(here), _deciding(run)
     return [
-        f"{name}: {_words(ours.get(name))} here, {_words(theirs.get(name))} in the run"
+        f"{name}: {_words(ours.get(name))} {places[0]}, {_words(theirs.get(name))} {places[1]}"
         for name in {**theirs, **ours}
         if ours.get(name) != theirs.get(name)
     ]
 
 
-def disagreements(here: Manifest, run: Manifest) -> list[str]:
+def disagreements(here: Manifest, run: Manifest, places: tuple[str, str] = ("here", "in the run")) -> list[str]:
     """The differences in what both tell: a run may hold libraries of several devices, or of others than this one.
 
     >>> here, run = environment_manifest({"torch": "2.12.0"}), environment_manifest({"openvino": "2026.4"})
     >>> disagreements(here, run)
     []
     """
-    return differences(_with_libraries_of(run, here), _with_libraries_of(here, run))
+    return differences(_with_libraries_of(run, here), _with_libraries_of(here, run), places)
 
 
 def _with_libraries_of(other: Manifest, manifest: Manifest) -> Manifest:
@@ -183,6 +183,8 @@ def _deciding(manifest: Manifest) -> dict[str, Scalar]:
         "container's cpu quota": container["cpu_quota"],
         "container's memory bytes": container.get("limit_bytes", container.get("memory_bytes")),
         **manifest["libraries"],
+        # Where several machines serve one device, each has an environment of its own.
+        "reached over": manifest.get("reached_over"),
     }
     return {name: value for name, value in parts.items() if value is not None}
 

@@ -36,6 +36,10 @@ SHRINKAGE = 10.0
 """How many rows say that the spread is the same everywhere, against those that say otherwise."""
 
 
+FARTHER = 0.5
+"""What the logarithm of the spread grows by more, for each distance, than the usual error does: far from what was
+measured errors are not only larger, they also vary more, and a mean does not tell that."""
+
 FEWEST_ROWS = 30
 """With fewer rows nobody knows where errors are larger: the spread is the same everywhere."""
 
@@ -52,26 +56,20 @@ class Spread:
     high: float
     """Bounds of the logarithm of the spread: it is not trusted beyond what it was fitted on."""
 
-    def at(self, log_value: Array, distance: Array) -> Array:
+    def at(self, log_value: Array, distance: Array | float) -> Array:
         place, near = self._terms(log_value, distance)
         constant, slope, curve, far = self.weights
         logarithm = constant + place * (slope + curve * place) + far * near
-        return np.asarray(np.exp(np.clip(logarithm, self.low, self.high)))
-
-    def at_one(self, log_value: float, distance: float) -> float:
-        """The same for one prediction, whose logarithm is known."""
-        place = min(max((log_value - self.centre) / self.scale, -FARTHEST), FARTHEST)
-        constant, slope, curve, far = self.weights
-        logarithm = constant + place * (slope + curve * place) + far * min(distance, FARTHEST_DISTANCE)
-        return math.exp(min(max(logarithm, self.low), self.high))
+        found: Array = np.exp(np.clip(logarithm, self.low, self.high))
+        return found
 
     def widest(self, first: Array, second: Array) -> Array:
         """The largest spread between two predictions, whose logarithms are given, at the edge of what was measured."""
         _, slope, curve, _ = self.weights
-        turn = np.full(len(first), self.centre - self.scale * slope / (2 * curve) if curve else self.centre)
+        turn = self.centre - self.scale * slope / (2 * curve) if curve else self.centre
         between = np.clip(turn, np.minimum(first, second), np.maximum(first, second))
-        edge = np.ones(len(first))
-        return np.asarray(np.max([self.at(place, edge) for place in (first, second, between)], axis=0))
+        at_first, at_second, at_turn = (self.at(place, 1.0) for place in (first, second, between))
+        return np.maximum(np.maximum(at_first, at_second), at_turn)
 
     def columns(self, log_value: Array, distance: Array) -> Array:
         """What the logarithm of the spread is a weighted sum of.
@@ -81,7 +79,7 @@ class Spread:
         place, near = self._terms(log_value, distance)
         return np.column_stack([np.ones(len(place)), place, place**2, near])
 
-    def _terms(self, log_value: Array, distance: Array) -> tuple[Array, Array]:
+    def _terms(self, log_value: Array, distance: Array | float) -> tuple[Array, Array]:
         place = np.clip((log_value - self.centre) / self.scale, -FARTHEST, FARTHEST)
         return place, np.minimum(distance, FARTHEST_DISTANCE)
 
@@ -100,9 +98,9 @@ def fit_spread(predicted: Array, measured: Array, distance: Array) -> Spread:
     centred = columns - means
     penalty = np.diag(SHRINKAGE * centred.var(axis=0) + 1e-9)
     slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (errors - errors.mean()))
+    slopes[3] = max(slopes[3], 0.0) + FARTHER  # farther away nothing is known better
     if len(predicted) < FEWEST_ROWS:
         slopes[:] = 0.0
-    slopes[3] = max(slopes[3], 0.0)  # farther away nothing is known better
     slopes[0] = errors.mean() - float(means[1:] @ slopes[1:])
     fitted = columns @ slopes
     first, second, third, fourth = (float(weight) for weight in slopes)
@@ -173,10 +171,6 @@ class Interval:
         """Low and high inside the range, in seconds."""
         factor = np.exp(self.width(np.log(predicted), distance))
         return predicted / factor, predicted * factor
-
-    def factor_of_one(self, log_value: float, distance: float) -> float:
-        """High is the prediction times this, low the prediction divided by it."""
-        return math.exp(self.quantile * self.spread.at_one(log_value, distance))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

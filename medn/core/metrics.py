@@ -6,11 +6,13 @@ Accuracy is 1 - MAPE: our reading of a word that the field uses without defining
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from medn.core.bootstrap import mean_of_few_layers
 from medn.core.table import Array
 
 
@@ -28,6 +30,10 @@ class Scores:
     r2_log: float | None
     spearman: float | None
     """None where all that was measured is alike."""
+    mape_low: float | None = None
+    mape_high: float | None = None
+    """Between these the mean error of other layers lies, with the certainty of `medn.core.bootstrap`; None where nobody
+    has asked, or where there is but one layer."""
 
     @property
     def accuracy(self) -> float:
@@ -38,10 +44,17 @@ class Scores:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Scores:
-        found = cls(**{each.name: written[each.name] for each in fields(cls)})
+        known = {"mape_low": None, "mape_high": None, **written}  # an earlier version did not tell the interval
+        found = cls(**{each.name: known[each.name] for each in fields(cls)})
         if None in (found.rows, found.mape, found.median, found.p90, found.within_5, found.within_10):
             raise ValueError("an error is missing among its scores")
         return found
+
+
+def with_certainty(scores: Scores, predicted: Array, measured: Array, groups: NDArray[np.str_]) -> Scores:
+    """The same with the interval of the mean error, by layers drawn again; rows of one group are of one layer."""
+    found = mean_of_few_layers(relative_errors(predicted, measured), groups)
+    return replace(scores, mape_low=found.low, mape_high=found.high) if found else scores
 
 
 def relative_errors(predicted: Array, measured: Array) -> Array:

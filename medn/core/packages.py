@@ -29,9 +29,9 @@ def missing(what: str, packages: Iterable[str], extra: str = "train", requiremen
     return f"{what} needs {' and '.join(absent)}: {remedy}" if absent else None
 
 
-def need(what: str, *packages: str, extra: str = "train") -> None:
+def need(what: str, *packages: str, extra: str = "train", requirement: str = "") -> None:
     """Refuse to start what would fail halfway for want of a package."""
-    if sentence := missing(what, packages, extra):
+    if sentence := missing(what, packages, extra, requirement):
         raise MednError(sentence)
 
 

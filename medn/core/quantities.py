@@ -26,14 +26,15 @@ from medn.core.values import Measurement
 Derive = Callable[[Measurement, Target], float | None]
 
 HOW_MEASURED = (
-    *("point_key", "status", "reason", "cpu_s", "split_half_difference", "visits", "samples", "disturbed_share"),
-    *("utilization_measured", "utilization_during", "output_error", "environment_id"),
+    *("point_key", "status", "reason", "cpu_s", "split_half_difference", "visits", "calm_visits", "samples"),
+    *("disturbed_share", "utilization_measured", "utilization_during", "output_error", "environment_id"),
 )
 """What a dataset says of a point beside quantities: what came of measuring it, and how well that went."""
 
 TAKEN = frozenset(
     {
         *("device", "kind", "latency_s", "low_s", "high_s", "level", "in_range", "further", "columns"),
+        *("outside", "uncertainty", "should_measure"),
         *("count", "index", *CONDITIONS, *HOW_MEASURED),
     }
 )
@@ -73,6 +74,8 @@ class Quantity:
     """The column that must have varied while measuring for the quantity to say more than the latency does."""
     adds_up: bool = False
     """Whether the layers of a model add up to what the model has."""
+    hard: bool = False
+    """Whether families that take longer are worth it where rows are many: what light ones cannot learn well."""
     task: str = ""
     """The task of MEDN that learns it; its own name where nothing is said."""
     reason_column: str = ""
@@ -192,6 +195,7 @@ FURTHER = Quantities(
         "joules that one call takes, those of whatever else runs on the device among them",
         unit="J",
         adds_up=True,
+        hard=True,
         task="energy",
         reason_column="energy_reason",
     ),

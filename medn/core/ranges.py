@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.checking import check_array, check_numbers, check_whole
+from medn.core.outside import COMBINATION, Outside
 from medn.core.table import Array, Schema, Table
 from medn.core.text import shown
 from medn.core.values import Scalar
+from medn.program.formulas import dense, looked_up
 
 Flags = NDArray[np.bool_]
 
@@ -41,7 +42,8 @@ WORK_COLUMNS = ("flops", "moved_bytes")
 
 def _squeezed(inputs: Array) -> Array:
     """The logarithm where values are large, the value itself where they are small, for either sign."""
-    return np.asarray(np.copysign(np.log1p(np.abs(inputs)), inputs))
+    found: Array = np.copysign(np.log1p(np.abs(inputs)), inputs)
+    return found
 
 
 def _unsqueezed(squeezed: Array) -> Array:
@@ -71,8 +73,12 @@ class MeasuredRange:
     """Where several devices were learned together, the lowest and the highest values on each: two tables with a row
     per device. What follows from a device's data sheet ends elsewhere on each, so the nearest row is one of its own."""
 
+    # Formulas are traced with symbols too (medn.program.symbols): functions of NumPy alone, and nothing in place.
+
     def distance(self, inputs: Array) -> Array:
         """Distance to the nearest measured neighbourhood; 1 is the edge."""
+        if not isinstance(inputs, np.ndarray):
+            return self._distance(inputs)
         found = np.empty(len(inputs))
         for start in range(0, len(inputs), ROWS_AT_ONCE):
             found[start : start + ROWS_AT_ONCE] = self._distance(inputs[start : start + ROWS_AT_ONCE])
@@ -80,16 +86,11 @@ class MeasuredRange:
 
     def _distance(self, inputs: Array) -> Array:
         centre_squares, doubled = self._centre_terms
-        places = self._squeezed(inputs) @ self.components
-        places -= self._shifted
-        # One row per centre: the minimum over rows is quicker than that over columns.
-        squares = doubled @ places.T
-        np.subtract(centre_squares[:, None], squares, out=squares)
-        nearest = squares.min(axis=0)
-        nearest += np.einsum("ij,ij->i", places, places)
+        places = dense(self._squeezed(inputs), self.components, -self._shifted)
+        nearest = dense(places, -doubled.T, centre_squares).min(axis=1) + (places * places).sum(axis=1)
         # What is left of two equal numbers differs with the order of summation: as good as nothing.
-        nearest[nearest <= SMALLEST_SQUARE] = 0.0
-        return np.asarray(np.sqrt(nearest) / self.reach)
+        found: Array = np.sqrt(np.where(nearest <= SMALLEST_SQUARE, 0.0, nearest)) / self.reach
+        return found
 
     def excess(self, inputs: Array) -> Array:
         """How far each row's worst number lies beyond what was seen, as a share of the span of its column."""
@@ -106,17 +107,26 @@ class MeasuredRange:
         lowest, highest = self.edges
         inside = (distance <= 1.0) & ((inputs >= lowest) & (inputs <= highest)).all(axis=1)
         for index, codes in self._codes:
-            inside &= (inputs[:, index, None] == codes).any(axis=1)
-        return distance, np.asarray(inside)
+            inside = inside & (inputs[:, index, None] == codes).any(axis=1)
+        return distance, inside
 
-    def distance_of_one(self, row: Array) -> float:
-        """The distance of a single row between the edges, in as few and cheap calls as there can be."""
-        matrix, offset = self._row_terms
-        found = (np.log1p(row) if self._is_positive else _squeezed(row)).dot(matrix)
-        found += offset
-        place, near = found[: self.components.shape[1]], found[self.components.shape[1] :]
-        square = float(place.dot(place) + near[near.argmin()])
-        return math.sqrt(square) / self.reach if square > SMALLEST_SQUARE else 0.0
+    def outside(self, row: Array, values: Mapping[str, Scalar]) -> list[Outside]:
+        """Which of the values behind a single row lie beyond the edges, or were not seen; empty for a row inside.
+
+        Where each was measured by itself, it is how far off all of them are together.
+        """
+        found = [
+            Outside(name, values[name], float(low), float(high))
+            for name, number, low, high in zip(self.schema.names, row, *self.edges, strict=True)
+            if name not in self.seen and not low <= number <= high
+        ]
+        found += [
+            Outside(name, values[name], known=tuple(self.schema.categories[name][code] for code in codes))
+            for name, codes in self.seen.items()
+            if row[self.schema.index(name)] not in codes
+        ]
+        distance = float(self.distance(row[None])[0])
+        return found or ([Outside(COMBINATION, distance, 0.0, 1.0)] if distance > 1.0 else [])
 
     def is_same(self, other: MeasuredRange) -> bool:
         """Whether both say the same of every row."""
@@ -125,8 +135,8 @@ class MeasuredRange:
     # What does not depend on the rows is worked out once.
 
     def _squeezed(self, inputs: Array) -> Array:
-        """As `_squeezed`, but quicker where no column needs its care for small and for negative numbers."""
-        return np.log(inputs + 1.0) if self._is_plain and inputs.min(initial=0.0) >= 0 else _squeezed(inputs)
+        """As `_squeezed`, but quicker where no column needs its care for small numbers."""
+        return np.copysign(np.log(np.abs(inputs) + 1.0), inputs) if self._is_plain else _squeezed(inputs)
 
     @cached_property
     def edges(self) -> tuple[Array, Array]:
@@ -147,21 +157,9 @@ class MeasuredRange:
         return np.asarray(self.shift @ self.components)
 
     @cached_property
-    def _row_terms(self) -> tuple[Array, Array]:
-        """Matrix and offset that take a squeezed row to its components and to the centre terms at once."""
-        centre_squares, doubled = self._centre_terms
-        matrix = np.hstack([self.components, -self.components @ doubled.T])
-        return np.ascontiguousarray(matrix), np.concatenate([-self._shifted, centre_squares + doubled @ self._shifted])
-
-    @cached_property
     def _is_plain(self) -> bool:
         """Whether every column reaches numbers so large that the logarithm of one more than them is exact enough."""
         return bool((np.maximum(np.abs(self.low), np.abs(self.high))[self.components.any(axis=1)] > 1e-2).all())
-
-    @cached_property
-    def _is_positive(self) -> bool:
-        """Whether no row between the edges has a negative number."""
-        return bool((self.low >= 0.0).all())
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array, Array]:
@@ -181,15 +179,17 @@ class MeasuredRange:
         known = self.with_known_categories(inputs)
         low, high = self.low, self.high
         if self.device_ends is not None:
-            low, high = self.device_ends[:, known[:, self.schema.index(DEVICE)].astype(int)]
+            device = known[:, self.schema.index(DEVICE)]
+            low, high = (looked_up(ends, device) for ends in self.device_ends)
         return np.where(numbers, np.clip(known, low, high), known)
 
     def with_known_categories(self, inputs: Array) -> Array:
         """The same rows, an unknown category replaced by the usual one: no form knows what else it stands for."""
-        found = inputs.copy()
+        found = inputs
         for index, codes in self._codes:
             known = (inputs[:, index, None] == codes).any(axis=1)
-            found[:, index] = np.where(known, inputs[:, index], self.low[index])
+            others = np.arange(len(self.low)) != index
+            found = np.where(known[:, None] | others, found, self.low)
         return found
 
     def far(self, inputs: Array, distance: Array) -> Array:
@@ -199,11 +199,11 @@ class MeasuredRange:
         """
         middle, half, span = self._bounds
         beyond = np.where(np.isfinite(span), np.abs(_squeezed(inputs) - middle) - half, 0.0).max(axis=1, initial=0.0)
-        found = np.maximum(beyond, np.log(np.maximum(distance, 1.0)))
+        found: Array = np.maximum(beyond, np.log(np.maximum(distance, 1.0)))
         for index, codes in self._codes:
             unknown = ~(inputs[:, index, None] == codes).any(axis=1)
             found = np.where(unknown, np.maximum(found, 1.0), found)
-        return np.asarray(found)
+        return found
 
     def as_json(self) -> dict[str, Any]:
         arrays = {name: getattr(self, name).tolist() for name in ("low", "high", "shift", "components", "centres")}

@@ -24,6 +24,9 @@ MOST_CROSS_FITTED = 1000
 """Up to so many layers to learn from, every one of them is learned from and judged by, in folds: a part of so few would
 choose by luck."""
 
+MOST_ROWS_CROSS_FITTED = 10_000
+"""Of more rows than this five fits take too long, and a part of them chooses well enough, even of fewer layers."""
+
 FOLDS = 5
 
 
@@ -69,10 +72,10 @@ class SplitRows:
         return cls(train, train, train, test, folds)
 
     def in_folds(self, groups: NDArray[np.str_], seed: int) -> SplitRows:
-        """The same rows for test, all others in folds; nothing changes where there are many layers."""
+        """The same rows for test, all others in folds; nothing changes where there are many layers or rows."""
         learned = np.sort(self.learned)
         names, places = np.unique(groups[learned], return_inverse=True)
-        if len(names) > MOST_CROSS_FITTED:
+        if len(names) > MOST_CROSS_FITTED or len(learned) > MOST_ROWS_CROSS_FITTED:
             return self
         fold_of = np.empty(len(names), dtype=np.int8)
         fold_of[np.random.default_rng(seed).permutation(len(names))] = np.arange(len(names)) % FOLDS
@@ -97,6 +100,17 @@ def split_by_group(
     part_of[order] = np.searchsorted(bounds, np.arange(len(names)), side="right")
     part = part_of[np.searchsorted(names, groups[chosen])]
     return SplitRows(*(chosen[part == index] for index in range(4)))
+
+
+def some_layers(table: Table, most: int, seed: int) -> Table:
+    """Layers drawn at random, each with all of its rows, until they have so many; all of a table that has no more."""
+    if len(table) <= most:
+        return table
+    _, layer = np.unique(table.groups, return_inverse=True)
+    rows = np.bincount(layer)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    count = int(np.searchsorted(np.cumsum(rows[order]), most)) + 1
+    return table.take(np.isin(layer, order[:count]))
 
 
 class WrongSplit(UsageError):
@@ -147,6 +161,9 @@ BEYOND = 0.25
 EDGE = 0.05
 """The share of layers at an edge: what is beyond it is beyond nearly all of them."""
 
+CHANCE = 1e-3
+"""How likely it may be that test rows drawn like the others seem to lie beyond them in one column or another."""
+
 
 def keep_given(
     table: Table, test: NDArray[np.bool_], seed: int, free: Collection[str] = (), in_folds: bool = True
@@ -179,7 +196,16 @@ def _reach(table: Table, test: NDArray[np.bool_], free: Collection[str]) -> Arra
             share = float((values[test] > np.quantile(values[~test], 1 - EDGE)).mean())
             found.append((share, values))
     share, reach = max(found, key=lambda each: each[0], default=(0.0, None))
-    return reach if share >= BEYOND else None
+    layers = len(np.unique(table.groups[~test]))
+    return reach if share >= BEYOND and len(found) * _by_chance(share, layers) < CHANCE else None
+
+
+def _by_chance(share: float, layers: int) -> float:
+    """An upper bound of how likely no more than `EDGE` of so many layers lie where this share of all layers does."""
+    if share >= 1.0:
+        return 0.0
+    divergence = EDGE * np.log(EDGE / share) + (1 - EDGE) * np.log((1 - EDGE) / (1 - share))
+    return float(np.exp(-layers * divergence))
 
 
 def _at_the_edge(groups: NDArray[np.str_], reach: Array, learned: Rows, test: Rows, seed: int) -> SplitRows:

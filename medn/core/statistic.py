@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -37,9 +37,13 @@ class Statistic:
     across: float
     undisturbed: bool
     """Whether samples that were pre-empted are left out."""
+    processor_time: bool = False
+    """Whether visits with no others count by processor time, where that tells as much (`medn.core.preempted`)."""
 
     def visit_latency_s(self, visit: Visit) -> float:
         samples = visit.samples
+        if self.processor_time and visit.by_processor_time:
+            return ordered_quantile(samples.ordered_processor, self.within)
         return ordered_quantile(samples.ordered_undisturbed if self.undisturbed else samples.ordered, self.within)
 
     def latency_s(self, visits: Sequence[Visit]) -> float:
@@ -48,7 +52,8 @@ class Statistic:
     def __str__(self) -> str:
         names = {0.0: "minimum", 0.5: "median"}
         within, across = (names.get(part, f"p{part * 100:g}") for part in (self.within, self.across))
-        return f"{across} over visits of the {within} within a visit"
+        told = f"{across} over visits of the {within} within a visit"
+        return f"{told}, pre-empted visits by processor time" if self.processor_time else told
 
     @property
     def definition(self) -> dict[str, float | bool]:
@@ -74,6 +79,8 @@ class NoiseFloor:
     points: int
     median: float
     mean: float
+    """What is called noise wherever one number stands for it: like a mean error, it counts every point, so that the two
+    can be compared."""
 
     @classmethod
     def of(cls, differences: Sequence[float]) -> NoiseFloor | None:
@@ -105,7 +112,12 @@ class Target:
     @classmethod
     def from_definition(cls, definition: Mapping[str, Mapping[str, float]]) -> Target:
         idle, loaded = (
-            Statistic(float(part["within"]), float(part["across"]), bool(part["undisturbed"]))
+            Statistic(
+                float(part["within"]),
+                float(part["across"]),
+                bool(part["undisturbed"]),
+                bool(part.get("processor_time", False)),  # what was recorded before counts by wall time alone
+            )
             for part in (definition["idle"], definition["loaded"])
         )
         return cls(idle, loaded)
@@ -125,17 +137,19 @@ def split_half_difference(visits: Sequence[Visit], statistic: Statistic) -> floa
 def choose_target(measurements: Sequence[Measurement]) -> tuple[Target, dict[str, NoiseFloor]]:
     """The target whose idle statistic repeats best, and how every candidate repeats.
 
-    Median and mean count alike: the one alone would forgive outliers, the other alone would be ruled by them.
+    Median and mean count alike: the one alone would forgive outliers, the other alone would be ruled by them. Processor
+    time is in the definition where any visit counts by it.
     """
     idle = [measurement for measurement in measurements if measurement.point.condition.utilization == 0]
+    processor_time = any(visit.by_processor_time for measurement in idle for visit in measurement.good_visits)
     floors: dict[Statistic, NoiseFloor] = {}
-    for statistic in IDLE_STATISTICS:
+    for statistic in (replace(each, processor_time=processor_time) for each in IDLE_STATISTICS):
         differences = [split_half_difference(measurement.good_visits, statistic) for measurement in idle]
         floor = NoiseFloor.of([difference for difference in differences if difference is not None])
         if floor is not None:
             floors[statistic] = floor
     if not floors:
-        return Target(), {}
+        return Target(idle=replace(DEFAULT_IDLE_STATISTIC, processor_time=processor_time)), {}
     best = min(floors, key=lambda statistic: floors[statistic].median + floors[statistic].mean)
     return Target(idle=best), {str(statistic): floor for statistic, floor in floors.items()}
 

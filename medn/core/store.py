@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from medn.core.errors import StoreError
+from medn.core.mistaken import told_instead
 from medn.core.values import Condition, Layer, Measurement, Point, Samples, Visit, canonical_json, content_key, freeze
 
-SCHEMA_VERSION = 2
-READ_VERSIONS = (1, SCHEMA_VERSION)
-"""The first had a column for each quantity. It is read as it is, and rewritten before visits are added to it, by who
-holds the lock of the run."""
+SCHEMA_VERSION = 4
+READ_VERSIONS = (1, 2, 3, SCHEMA_VERSION)
+"""The first had a column for each quantity, the second no `reference_runs`, the third no `state`. They are read as they
+are, and rewritten as this one before visits are added to them, by who holds the lock of the run."""
 
 JOURNAL_NAME = "measurements.sqlite"
 
@@ -38,7 +39,7 @@ CREATE TABLE visits (
     environment_id TEXT NOT NULL REFERENCES environments (id), started_at REAL NOT NULL, elapsed_s REAL NOT NULL,
     status TEXT NOT NULL, reason TEXT NOT NULL, samples BLOB NOT NULL, calls_per_sample INTEGER NOT NULL,
     utilization_measured REAL, utilization_during REAL, reference_s REAL, output_error REAL,
-    probes TEXT NOT NULL, quantities TEXT NOT NULL,
+    probes TEXT NOT NULL, quantities TEXT NOT NULL, reference_runs TEXT NOT NULL, state TEXT NOT NULL,
     UNIQUE (point_key, pass_number)
 )
 """
@@ -62,10 +63,17 @@ _PLAIN_FIELDS = (
 _KEPT_COLUMNS = ", ".join((*_PLAIN_FIELDS, "samples", "calls_per_sample", "probes"))
 """Those that every version has."""
 
-_QUANTITIES = {1: "first_quantities(memory_bytes, memory_reason, energy_j, energy_reason)", 2: "quantities"}
-"""What gives the quantities of a visit in each version, as SQL."""
+_LATER_COLUMNS = "quantities, reference_runs, state"
 
-_VISIT_SLOTS = ", ".join("?" * (len(_KEPT_COLUMNS.split(", ")) + 1))
+_LATER = {
+    1: "first_quantities(memory_bytes, memory_reason, energy_j, energy_reason), '{}', '{}'",
+    2: "quantities, '{}', '{}'",
+    3: "quantities, reference_runs, '{}'",
+    4: _LATER_COLUMNS,
+}
+"""What gives the columns that later versions added in each version, as SQL."""
+
+_VISIT_SLOTS = ", ".join("?" * len(f"{_KEPT_COLUMNS}, {_LATER_COLUMNS}".split(", ")))
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,9 @@ class Store:
 
     def __enter__(self) -> Store:
         if self.must_exist and not self.path.is_file():
-            raise StoreError(f"{self.path.parent} holds no measurements yet. Make them with: medn sweep CONFIG")
+            run = self.path.parent
+            instead = told_instead(run) if run.is_dir() and any(run.iterdir()) else ""
+            raise StoreError(f"{run} holds no measurements yet. Make them with: medn sweep CONFIG{instead}")
         with self._explained():
             if self.must_exist and not all(os.access(path, os.W_OK) for path in (self.path, self.path.parent)):
                 self._connection = self._opened_to_read()
@@ -137,7 +147,7 @@ class Store:
             return connection
 
     def _make(self) -> None:
-        """What an empty file lacks; of the first version, what it had otherwise, if visits may be added."""
+        """What an empty file lacks; of an earlier version, what it had otherwise, if visits may be added."""
         if self._version() == 0:
             with self._transaction():
                 for statement in _SCHEMA:
@@ -145,19 +155,19 @@ class Store:
                 self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         self._check_version()
         self._read_first_version()
-        if self._version() == 1 and not self.must_exist:
+        if self._version() < SCHEMA_VERSION and not self.must_exist:
             self._rewrite_visits()
 
     def _rewrite_visits(self) -> None:
         """All of it or nothing, so that a kill or a full disk leaves the journal as it was."""
         with self._transaction():
-            self._connection.execute("ALTER TABLE visits RENAME TO first_visits")
+            self._connection.execute("ALTER TABLE visits RENAME TO former_visits")
             self._connection.execute(_VISITS)
             self._connection.execute(
-                f"INSERT INTO visits ({_KEPT_COLUMNS}, quantities) "
-                f"SELECT {_KEPT_COLUMNS}, {_QUANTITIES[1]} FROM first_visits ORDER BY rowid"
+                f"INSERT INTO visits ({_KEPT_COLUMNS}, {_LATER_COLUMNS}) "
+                f"SELECT {_KEPT_COLUMNS}, {_LATER[self._version()]} FROM former_visits ORDER BY rowid"
             )
-            self._connection.execute("DROP TABLE first_visits")
+            self._connection.execute("DROP TABLE former_visits")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _read_first_version(self) -> None:
@@ -222,7 +232,7 @@ class Store:
             self._connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, canonical_json(value)))
 
     def record(self, entries: Iterable[tuple[Point, Visit]]) -> None:
-        """Commit visits, all of them or none. A visit that is already there stays as it is."""
+        """Commit visits, all of them or none. A visit that is already there stays as it is, unless it was lost."""
         with self._transaction():
             for point, visit in entries:
                 self._connection.execute(
@@ -235,10 +245,39 @@ class Store:
                         canonical_json(point.condition.said),
                     ),
                 )
+                if visit.status != "lost":
+                    self._connection.execute(
+                        "DELETE FROM visits WHERE point_key = ? AND pass_number = ? AND status = 'lost'",
+                        (point.key, visit.pass_number),
+                    )
                 self._connection.execute(
-                    f"INSERT OR IGNORE INTO visits ({_KEPT_COLUMNS}, quantities) VALUES ({_VISIT_SLOTS})",
+                    f"INSERT OR IGNORE INTO visits ({_KEPT_COLUMNS}, {_LATER_COLUMNS}) VALUES ({_VISIT_SLOTS})",
                     _visit_to_row(visit),
                 )
+
+    def move_visits(self, environment_id: str, device: str, to: str) -> int:
+        """Have the visits to a device that were made in an environment count as those to another; how many they are.
+
+        All of them or none. They are due again on the device that they were made for.
+        """
+        query = (
+            "SELECT DISTINCT key, kind, layer, condition FROM points JOIN visits ON key = point_key "
+            "WHERE environment_id = ? AND device = ?"
+        )
+        moved = 0
+        with self._transaction():
+            read = _condition_reader()
+            for key, kind, layer, condition in list(self._connection.execute(query, (environment_id, device))):
+                point = Point(Layer(kind, freeze(json.loads(layer))), read(condition), to)
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?)", (point.key, kind, to, layer, condition)
+                )
+                moved += self._connection.execute(
+                    "UPDATE OR IGNORE visits SET point_key = ? WHERE point_key = ? AND environment_id = ?",
+                    (point.key, key, environment_id),
+                ).rowcount
+            self._connection.execute("DELETE FROM points WHERE key NOT IN (SELECT point_key FROM visits)")
+        return moved
 
     # What is read.
 
@@ -260,6 +299,10 @@ class Store:
             devices.setdefault(environment, set()).add(device)
         return devices
 
+    def devices_and_kinds(self) -> set[tuple[str, str]]:
+        """Every device and kind that was visited."""
+        return set(self._rows("SELECT DISTINCT device, kind FROM visits JOIN points ON key = point_key"))
+
     def points_in(self, environment_ids: Iterable[str]) -> set[str]:
         """The keys of the points that were visited in any of these environments."""
         query = "SELECT DISTINCT point_key FROM visits WHERE environment_id = ?"
@@ -271,16 +314,28 @@ class Store:
         count = int(next(self._rows("SELECT COUNT(*) FROM visits"))[0])
         return StoreState(count, content_key([list(row) for row in self._rows(query)]))
 
+    def measuring_s(self) -> float:
+        """How long all visits took together; 0 for imported ones."""
+        return float(next(self._rows("SELECT TOTAL(elapsed_s) FROM visits"))[0])
+
+    def last_visit_at(self) -> float | None:
+        """When the latest visit began, in seconds since 1970; None without any."""
+        latest = next(self._rows("SELECT MAX(started_at) FROM visits"))[0]
+        return None if latest is None else float(latest)
+
     def visited(self) -> dict[str, dict[int, str]]:
-        """For each point the status of every pass over it so far."""
+        """For each point the status of every pass over it so far; a visit that was lost is still to be made."""
         found: dict[str, dict[int, str]] = {}
-        for key, pass_number, status in self._rows("SELECT point_key, pass_number, status FROM visits"):
+        for key, pass_number, status in self._rows(
+            "SELECT point_key, pass_number, status FROM visits WHERE status != 'lost'"
+        ):
             found.setdefault(key, {})[pass_number] = status
         return found
 
     def statuses(self, point_key: str) -> dict[int, str]:
-        """The status of every pass over one point."""
-        return dict(self._rows("SELECT pass_number, status FROM visits WHERE point_key = ?", point_key))
+        """The status of every pass over one point, but of those that were lost."""
+        query = "SELECT pass_number, status FROM visits WHERE point_key = ? AND status != 'lost'"
+        return dict(self._rows(query, point_key))
 
     def conditions(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Kind, device and circumstances of every visit, probes among them, without reading any samples."""
@@ -291,7 +346,7 @@ class Store:
 
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
-        columns = f"{_KEPT_COLUMNS}, {_QUANTITIES[self._version()]}"
+        columns = f"{_KEPT_COLUMNS}, {_LATER[self._version()]}"
         query = (
             f"SELECT kind, device, layer, condition, {columns} FROM visits JOIN points ON key = point_key "
             "WHERE ? IS NULL OR kind = ? ORDER BY kind, device, key, pass_number"
@@ -310,18 +365,22 @@ def _condition_reader() -> Callable[[str], Condition]:
 def _visit_to_row(visit: Visit) -> tuple[object, ...]:
     samples = np.array([visit.samples.wall_s, visit.samples.cpu_s, visit.samples.preempted], dtype="<f4")
     plain = (getattr(visit, name) for name in _PLAIN_FIELDS)
-    packed = (canonical_json(dict(each)) for each in (visit.probes, visit.quantities))
+    packed = (
+        canonical_json(dict(each)) for each in (visit.probes, visit.quantities, visit.reference_runs, visit.state)
+    )
     return (*plain, samples.tobytes(), visit.samples.calls_per_sample, *packed)
 
 
 def _visit_from_row(row: tuple[Any, ...]) -> Visit:
-    *plain, samples, calls_per_sample, probes, quantities = row
+    *plain, samples, calls_per_sample, probes, quantities, reference_runs, state = row
     wall_s, cpu_s, preempted = np.frombuffer(samples, dtype="<f4").reshape(3, -1).astype(np.float64)
     return Visit(
         **dict(zip(_PLAIN_FIELDS, plain, strict=True)),
         samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample),
         probes=json.loads(probes),
         quantities=json.loads(quantities),
+        reference_runs=json.loads(reference_runs),
+        state=json.loads(state),
     )
 
 

@@ -6,7 +6,7 @@ layer share a group, so that a split can keep them on one side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,10 @@ class Table:
     """The layer of each row."""
     further: Mapping[str, Array] = field(default_factory=dict)
     """Further measured columns, such as `latency_p90_s` or `memory_bytes`; NaN where a row has none."""
+    sources: Any = None
+    """What is known of such layers on other devices: `medn.regressors.sources.Sources`, to be leaned on."""
+    source_logs: Array | None = None
+    """What each of these says of each row, as the logarithm of seconds: a column for each."""
 
     def __post_init__(self) -> None:
         rows = len(self.inputs)
@@ -114,7 +118,24 @@ class Table:
             self.target[rows],
             self.groups[rows],
             {name: column[rows] for name, column in self.further.items()},
+            self.sources,
+            None if self.source_logs is None else self.source_logs[rows],
         )
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """The rows of tables alike, one table after the other."""
+    first, *_ = tables
+    logs = [each.source_logs for each in tables if each.source_logs is not None]
+    return Table(
+        first.schema,
+        np.concatenate([each.inputs for each in tables]),
+        np.concatenate([each.target for each in tables]),
+        np.concatenate([each.groups for each in tables]),
+        {name: np.concatenate([each.further[name] for each in tables]) for name in first.further},
+        first.sources,
+        np.concatenate(logs) if logs else None,
+    )
 
 
 def as_inputs(columns: Mapping[str, Any], schema: Schema) -> Array:

@@ -35,6 +35,17 @@ def percent(share: float | None) -> str | None:
     return None if share is None else f"{share:.1%}".replace("%", " %")
 
 
+def percent_between(share: float | None, low: float | None, high: float | None) -> str | None:
+    """A share with its bounds, where these are known.
+
+    >>> percent_between(0.061, 0.049, 0.08)
+    '6.1 % (4.9 to 8.0)'
+    """
+    if share is None or low is None or high is None:
+        return percent(share)
+    return f"{percent(share)} ({100 * low:.1f} to {100 * high:.1f})"
+
+
 def format_bytes(size: float) -> str:
     """Three digits and the unit that fits, by thousands.
 

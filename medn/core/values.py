@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -24,7 +24,8 @@ from medn.core.text import shown
 
 Scalar = int | float | str | bool
 Parameters = tuple[tuple[str, Scalar], ...]
-Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory", "wrong"]
+Status = Literal["ok", "failed", "unsupported", "timeout", "crashed", "out_of_memory", "wrong", "lost"]
+"""Lost is what the link to the device is to blame for: nothing is known of the layer, and the visit is still due."""
 
 
 def canonical_json(value: object) -> str:
@@ -205,6 +206,15 @@ class Samples:
         kept = self.wall_s[~self.preempted]
         return np.sort(kept) if len(kept) else self.ordered
 
+    @cached_property
+    def all_preempted(self) -> bool:
+        return len(self) > 0 and bool(self.preempted.all())
+
+    @cached_property
+    def ordered_processor(self) -> NDArray[np.float64]:
+        """Processor times, shortest first; never more than the wall time, which stands in where none was counted."""
+        return np.sort(np.where(self.cpu_s > 0, np.fmin(self.cpu_s, self.wall_s), self.wall_s))
+
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
 
@@ -226,11 +236,19 @@ class Visit:
     """Share that others got while the layer competed with them."""
     reference_s: float | None = None
     """A fixed small kernel, timed beside the layer: it drifts when the machine does."""
+    reference_runs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Seconds of fixed kernels by name, timed between the samples; empty where they would tell nothing of the layer."""
+    calm: bool | None = None
+    """Whether nothing else slowed the visit (`medn.core.calm`), as far as is known; follows from the whole run."""
+    by_processor_time: bool = False
+    """Whether its processor times count (`medn.core.preempted`): it was pre-empted throughout; follows from the run."""
     quantities: Mapping[str, float | str] = field(default_factory=dict)
     """What was measured beside the time, by names of `medn.core.quantities`; a string says why there is no number."""
     output_error: float | None = None
     """Largest difference to torch's output, relative to the largest output; None where torch itself was timed."""
     probes: Mapping[str, float | None] = field(default_factory=dict)
+    state: Mapping[str, float] = field(default_factory=dict)
+    """Clocks, temperature and throttling of the machine just before, and how long it rested for heat, where known."""
     elapsed_s: float = 0.0
     """Wall time the whole visit took, building and warming up included."""
 

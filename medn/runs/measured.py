@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from medn.core.calm import with_calm
+from medn.core.preempted import with_processor_time
 from medn.core.statistic import NoiseFloor, Target, choose_target
 from medn.core.store import Store, StoreState
 from medn.core.values import Measurement
@@ -41,7 +43,7 @@ class RunTarget:
 def read_measured(store: Store) -> tuple[list[Measurement], RunTarget]:
     """Everything measured, with the target recorded for it; one is chosen where visits came since, or none was."""
     state = store.state()  # first: a visit made meanwhile must not pass for one that the target was chosen from
-    measurements = list(store.measurements())
+    measurements = with_processor_time(with_calm(list(store.measurements())))
     written = store.read_note(TARGET_NOTE)
     recorded = RunTarget.from_json(written) if written else None
     if recorded and recorded.chosen_from == state:

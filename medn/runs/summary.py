@@ -1,4 +1,4 @@
-"""What a run holds, in the numbers one wants to see first: points, latencies, noise floor, drift, failures."""
+"""What a run holds, in the numbers one wants to see first: points, latencies, noise, drift, failures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from medn.core.calm import calm_visits
 from medn.core.errors import NothingMeasured
 from medn.core.statistic import NoiseFloor, Target, noise_floors, split_half_difference
 from medn.core.store import Store
@@ -34,6 +35,8 @@ class KindSummary:
     latency_high_s: float
     noise: NoiseFloor | None
     unstable: int
+    never_calm: int | None
+    """Points with no calm visit, of those of which that is known; None where it is known of none."""
     output_error: float | None
     """The largest difference to torch's outputs among these points; None where torch itself was timed."""
 
@@ -51,9 +54,20 @@ class RunSummary:
     """Over all points at utilisation 0."""
     kinds: tuple[KindSummary, ...]
     drifted_visits: int
+    calm_visits: int | None
+    """Visits that nothing slowed; None where that is known of none."""
     disturbed_samples: float
+    """The share of samples that were pre-empted, those that count by processor time among them."""
+    processor_time_visits: int
+    """Visits that were pre-empted throughout and count by processor time."""
     failures: tuple[tuple[str, int], ...]
     """The reasons of failed points, the most frequent first."""
+
+    def check_measured(self) -> None:
+        """Refuse a run of which nothing could be measured."""
+        if not self.visits:
+            reason, count = self.failures[0]
+            raise NothingMeasured(f"none of {self.points} points could be measured; {count} of them: {reason}")
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "target": {"idle": str(self.target.idle), "loaded": str(self.target.loaded)}}
@@ -83,7 +97,9 @@ def summarise(store: Store) -> RunSummary:
         idle_noise=NoiseFloor.of([difference for difference in differences if difference is not None]),
         kinds=_kind_summaries(good, target, unstable_above),
         drifted_visits=_drifted(good),
+        calm_visits=sum(calm) if (calm := [visit.calm for visit in visits if visit.calm is not None]) else None,
         disturbed_samples=disturbed / samples if samples else 0.0,
+        processor_time_visits=sum(visit.by_processor_time for visit in visits) if target.idle.processor_time else 0,
         failures=tuple(reasons.most_common()),
     )
 
@@ -99,6 +115,7 @@ def _kind_summaries(good: Sequence[Measurement], target: Target, unstable_above:
     for group, members in sorted(groups.items()):
         latencies = [target.latency_s(member) for member in members]
         unstable = [target.split_half_difference(member) or 0.0 for member in members]
+        calm = [count for member in members if (count := calm_visits(member)) is not None]
         output_errors = [member.output_error for member in members if member.output_error is not None]
         summaries.append(
             KindSummary(
@@ -109,6 +126,7 @@ def _kind_summaries(good: Sequence[Measurement], target: Target, unstable_above:
                 latency_high_s=max(latencies),
                 noise=floors.get(group),
                 unstable=sum(difference > unstable_above for difference in unstable),
+                never_calm=sum(count == 0 for count in calm) if calm else None,
                 output_error=max(output_errors, default=None),
             )
         )

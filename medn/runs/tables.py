@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from medn.core.data_sheet import Sheets
 from medn.core.dataset import MEASURED_NOTE, Row, dataset_row
 from medn.core.errors import NothingMeasured, StoreError, UsageError, unknown
+from medn.core.mistaken import told_instead
 from medn.core.quantities import FIRST, all_quantities, measured_columns
 from medn.core.statistic import NoiseFloor, Target
 from medn.core.store import JOURNAL_NAME, StoreState
@@ -99,6 +100,10 @@ class KindTable:
     """The bytes of one element that inputs were made with, of the data types that are not medn's own."""
     is_test: NDArray[np.bool_] | None = None
     """The rows that are for test only; None where the data says nothing about it."""
+    points: tuple[str, ...] = ()
+    """The key of the point of each row, where the table was made of what was measured."""
+    never_calm: NDArray[np.bool_] | None = None
+    """The rows known to have had no calm visit; None where that is known of no row."""
 
     @property
     def kind(self) -> str:
@@ -126,7 +131,7 @@ def read_source(path: Path) -> Source:
     if not path.exists():
         near = [other.name for other in path.parent.glob("*/") if (other / JOURNAL_NAME).is_file()]
         raise StoreError(unknown("run", path.name, near) + f" (in {path.parent}). Make one with: medn sweep CONFIG")
-    raise NothingMeasured(f"{path} holds no measurements yet. Make them with: medn sweep CONFIG")
+    raise NothingMeasured(f"{path} holds no measurements yet. Make them with: medn sweep CONFIG{told_instead(path)}")
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -238,7 +243,7 @@ def kind_table(
         reasons = "; ".join(f"{reason} ({count} points)" for reason, count in left_out.most_common(3))
         raise NothingMeasured(f"no point of {kind} can be learned from: {reasons or 'none was measured'}")
     good, gaps = _without_gaps(good, left_out)
-    columns = {name: _column([row[name] for row in good]) for name in _asked(good) if name not in gaps}
+    columns = {name: column_of([row[name] for row in good]) for name in _asked(good) if name not in gaps}
     inputs = input_columns(layer_kind, columns, chosen, source.probes, source.sheets, source.dtypes)
     devices = tuple(sorted({str(row["device"]) for row in good}))
     constants = {name: _scalar(column[0]) for name, column in inputs.items() if (column == column[0]).all()}
@@ -260,6 +265,8 @@ def kind_table(
         sheets=shared_sheets(source.sheets, devices) if "hardware" in chosen.groups else {},
         dtypes={name: size for name, size in source.dtypes.items() if name in {row.get("dtype") for row in good}},
         is_test=_test_rows(good, source.test_environments),
+        points=tuple(str(row["point_key"]) for row in good),
+        never_calm=_never_calm(good),
     )
 
 
@@ -268,6 +275,11 @@ def _test_rows(rows: Sequence[Row], environments: frozenset[str]) -> NDArray[np.
     if not environments:
         return None
     return np.array([not environments.isdisjoint(str(row["environment_id"]).split("+")) for row in rows])
+
+
+def _never_calm(rows: Sequence[Row]) -> NDArray[np.bool_] | None:
+    counts = [row.get("calm_visits") for row in rows]
+    return None if all(count is None for count in counts) else np.array([count == 0 for count in counts])
 
 
 def _is_unstable(row: Row, above: float) -> bool:
@@ -290,7 +302,7 @@ def _without_gaps(rows: list[Row], left_out: Counter[str]) -> tuple[list[Row], t
     return rows, gaps
 
 
-def _column(values: Sequence[Scalar]) -> NDArray[Any]:
+def column_of(values: Sequence[Scalar]) -> NDArray[Any]:
     """Strings as strings, everything else as it is; a column that mixes both is one of strings."""
     strings = any(isinstance(value, str) for value in values)
     return np.array([str(value) for value in values]) if strings else np.array(values)
@@ -302,6 +314,12 @@ def _scalar(value: Any) -> Scalar:
     return plain
 
 
+def layer_key(kind: LayerKind, layer_columns: Sequence[str], row: Mapping[str, Any]) -> str:
+    """Which layer a row is of: rows with the same key stay on one side of every split."""
+    told_by = (*kind.identity, *layer_columns)
+    return Layer(kind.name, freeze({name: row[name] for name in told_by if name in row})).key
+
+
 def _table(
     kind: LayerKind, layer_columns: Sequence[str], inputs: Mapping[str, NDArray[Any]], rows: Sequence[Row]
 ) -> Table:
@@ -311,8 +329,7 @@ def _table(
         if column.dtype.kind == "U"
     }
     schema = Schema(tuple(inputs), categories)
-    told_by = (*kind.identity, *layer_columns)
-    groups = [Layer(kind.name, freeze({name: row[name] for name in told_by if name in row})).key for row in rows]
+    groups = [layer_key(kind, layer_columns, row) for row in rows]
     return Table(
         schema,
         as_inputs(inputs, schema),

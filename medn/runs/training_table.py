@@ -160,6 +160,7 @@ def _facts(table: TrainingTable) -> Json:
             "left_out": source.left_out,
             "gaps": source.gaps,
             "unstable": source.unstable,
+            "never_calm": None if source.never_calm is None else int(source.never_calm.sum()),
             "noise": asdict(source.noise) if source.noise else None,
             "output_error": source.output_error,
             "devices": source.devices,
@@ -184,6 +185,8 @@ def _arrays(table: TrainingTable) -> Arrays:
     found |= {f"further.{name}": column for name, column in rows.further.items() if not np.isnan(column).all()}
     if source.is_test is not None:
         found["is_test"] = source.is_test
+    if source.never_calm is not None:
+        found["never_calm"] = source.never_calm
     if table.rows.folds is not None:
         found["fold"] = table.rows.folds
     return {name: np.ascontiguousarray(array) for name, array in found.items()}
@@ -220,6 +223,7 @@ def _from_parts(facts: Json, layer_kind: LayerKind, arrays: Arrays) -> TrainingT
         sheets=facts["sheets"],
         dtypes=facts["dtypes"],
         is_test=arrays.get("is_test"),
+        never_calm=arrays.get("never_calm"),
     )
     return TrainingTable(
         device=facts["device"],

@@ -84,3 +84,21 @@ def test_an_interval_survives_json() -> None:
 
 def test_errors_are_the_same_up_and_down() -> None:
     np.testing.assert_allclose(log_errors(np.array([1.0, 1.0]), np.array([2.0, 0.5])), math.log(2))
+
+
+def with_wild_far_rows(rows: int, seed: int) -> tuple[Array, Array, Array]:
+    """Errors whose median is about the same everywhere, with the heavy tails of far rows."""
+    random = np.random.default_rng(seed)
+    predicted_s, distance = np.exp(random.uniform(-12, -4, rows)), random.uniform(0, 1, rows)
+    errors = np.where(distance > 0.8, random.standard_t(2, rows), random.normal(size=rows))
+    return predicted_s, predicted_s * np.exp(0.05 * errors), distance
+
+
+def test_far_rows_that_err_more_wildly_are_covered_too() -> None:
+    shares = []
+    for seed in range(0, 400, 10):
+        interval = calibrate(fit_spread(*with_wild_far_rows(160, seed)), *with_wild_far_rows(160, seed + 1))
+        predicted, measured, distance = with_wild_far_rows(1000, seed + 2)
+        far = distance > 0.8
+        shares.append(tried(interval, predicted[far], measured[far], distance[far]).covered)
+    assert np.mean(shares) > 0.85

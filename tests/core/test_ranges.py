@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from medn.core.outside import COMBINATION
 from medn.core.ranges import MeasuredRange, learn_range, matches_constants
 from medn.core.table import Array, Schema, Table
 
@@ -52,6 +53,13 @@ def test_a_combination_that_was_never_measured_is_outside(learned: MeasuredRange
     assert (learned.low[:3] <= strange[0, :3]).all()
     assert (strange[0, :3] <= learned.high[:3]).all()
     assert not learned.in_range(strange).any()
+
+
+def test_a_combination_that_was_never_measured_is_told_by_its_distance(learned: MeasuredRange) -> None:
+    row = np.array([20.0, 2e8, 12 * 400.0, 0.0])
+    (found,) = learned.outside(row, {})
+    assert (found.name, found.high) == (COMBINATION, 1.0)
+    assert found.value == pytest.approx(learned.distance(row[None])[0])
 
 
 def test_distance_grows_with_distance(learned: MeasuredRange) -> None:

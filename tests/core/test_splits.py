@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medn.core.errors import UsageError
-from medn.core.splits import FOLDS, Split, SplitRows, leave_device_out, leave_range_out, split_by_group
+from medn.core.splits import FOLDS, Split, SplitRows, keep_given, leave_device_out, leave_range_out, split_by_group
 from medn.core.table import Schema, Table
 
 NAMES = ("train", "validation", "calibration", "test")
@@ -180,6 +180,13 @@ def test_many_layers_are_held_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
     assert Split().parts(made_up(), 3).folds is None
 
 
+def test_few_layers_of_very_many_rows_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made_up()
+    assert Split().parts(table, 3).folds is not None
+    monkeypatch.setattr("medn.core.splits.MOST_ROWS_CROSS_FITTED", len(table) // 2)
+    assert Split().parts(table, 3).folds is None
+
+
 def test_splits_that_answer_a_question_know_no_folds() -> None:
     assert Split.parse("range:size:20").parts(made_up(), 0).folds is None
 
@@ -198,3 +205,15 @@ def test_folds_for_other_rows_are_refused() -> None:
     assert parts.folds is not None
     with pytest.raises(ValueError, match="fold"):
         SplitRows.from_codes(parts.codes(len(made_up())), parts.folds[1:])
+
+
+@pytest.mark.parametrize("layers", [20, 40, 80])
+def test_few_layers_with_many_inputs_do_not_pass_for_ones_that_the_test_rows_lie_beyond(layers: int) -> None:
+    """Of sixty edges of few layers drawn by chance, one nearly always leaves a quarter of the test rows beyond it."""
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        inputs = random.uniform(1, 100, (layers + 200, 30))
+        schema = Schema(tuple(f"size_{number}" for number in range(30)), {})
+        test = np.arange(len(inputs)) >= layers
+        table = Table(schema, inputs, np.ones(len(inputs)), np.arange(len(inputs)).astype(str))
+        assert keep_given(table, test, seed).folds is not None

@@ -86,8 +86,13 @@ def test_under_load_the_target_is_the_median() -> None:
 
 
 def test_a_target_is_restored_from_its_definition() -> None:
-    target = Target(idle=Statistic(0.25, 0.5, undisturbed=True))
+    target = Target(idle=Statistic(0.25, 0.5, undisturbed=True, processor_time=True))
     assert Target.from_definition(target.definition) == target
+
+
+def test_a_definition_of_before_counts_by_wall_time() -> None:
+    part = {"within": 0.1, "across": 0.0, "undisturbed": True}
+    assert Target.from_definition({"idle": part, "loaded": part}).idle == Statistic(0.1, 0.0, undisturbed=True)
 
 
 def test_noise_floors_are_kept_apart_by_load() -> None:

@@ -175,3 +175,21 @@ def test_a_locked_journal_names_the_other_process(store: Store) -> None:
             store.record([(point, make_visit(point))])
         other.execute("ROLLBACK")
         other.close()
+
+
+def test_a_lost_visit_is_a_row_until_the_visit_is_made(store: Store) -> None:
+    point = make_point()
+    with store:
+        store.record([(point, Visit(point.key, 0, "here", 1.0, "lost", "the link broke"))])
+        assert (store.visited(), store.statuses(point.key)) == ({}, {})
+        assert [each.status for each in store.measurements()] == ["lost"]
+        store.record([(point, make_visit(point))])
+        store.record([(point, Visit(point.key, 0, "here", 2.0, "lost", "the link broke"))])
+        assert [visit.status for each in store.measurements() for visit in each.visits] == ["ok"]
+
+
+def test_the_state_of_the_machine_comes_back(store: Store) -> None:
+    point = make_point()
+    with store:
+        store.record([(point, Visit(point.key, 0, "here", 1.0, "ok", state={"temperature_c": 61.5}))])
+        assert [visit.state for each in store.measurements() for visit in each.visits] == [{"temperature_c": 61.5}]

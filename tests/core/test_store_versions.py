@@ -1,4 +1,4 @@
-"""Journals of the first version, which had a column for each quantity: read as they are, rewritten to be added to."""
+"""Journals of earlier versions: read as they are, rewritten to be added to."""
 
 from __future__ import annotations
 
@@ -83,3 +83,20 @@ def test_a_quantity_that_nobody_knew_needs_no_new_schema(path: Path) -> None:
         store.record([(point, visit)])
         found = {each.point.key: each.visits[0].quantities for each in store.measurements()}
     assert found[point.key] == {"cache_misses": 12.5, "energy_j": "no meter"}
+
+
+def test_the_second_version_is_read_and_added_to_without_its_visits_being_known_to_be_calm(tmp_path: Path) -> None:
+    path, point = tmp_path / "measurements.sqlite", Point(Layer("linear", freeze({"size": 8})), Condition(), "torch")
+    with Store(path) as store:
+        store.add_environment("here", {})
+        store.record([(point, Visit(point.key, 0, "here", 0.0, "ok", reference_s=1e-5, quantities={"energy_j": 2.0}))])
+    change(path, "ALTER TABLE visits DROP COLUMN reference_runs")
+    change(path, "PRAGMA user_version = 2")
+    before = visits(path, must_exist=True)
+    assert version(path) == 2
+    with Store(path) as store:
+        runs = {"compute": [1e-5, 2e-5]}
+        store.record([(point, Visit(point.key, 1, "here", 1.0, "ok", reference_runs=runs))])
+        (found,) = store.measurements()
+    assert (version(path), visits(path, must_exist=True)[:1]) == (SCHEMA_VERSION, before)
+    assert [dict(visit.reference_runs) for visit in found.visits] == [{}, runs]

@@ -150,6 +150,12 @@ def test_batch_folded_into_rows_is_all_of_them_where_the_models_batch_is_unknown
             {"inputs": 3, "first_channels": 9, "other_channels": 3},
         ),
         (
+            lambda: lambda *x: torch.stack(x, -3),
+            [(2, 8, 4, 6), (2, 8, 4, 6)],
+            "concat",
+            {"inputs": 2, "first_channels": 1, "other_channels": 1, "in_h": 4, "in_w": 6},
+        ),
+        (
             lambda: lambda x: torch.cat([torch.zeros(0), x.transpose(1, 2)], 1),
             [(2, 5, 6, 8)],
             "copy",

@@ -115,6 +115,7 @@ def test_defaults_fill_what_a_config_leaves_out() -> None:
         ("conditions: {batchsize: 1}", "conditions.batchsize: unknown key. Did you mean 'batch_size'?"),
         ("limits: {flops: 0}", "limits.flops: must be above 0 (got 0)"),
         ("measure: {visits: 4, max_visits: 2}", "measure.max_visits: must be at least visits, 4 (got 2)"),
+        ("measure: {visits: 4, calm_visits: 9}", "measure.calm_visits: must be at most max_visits, 8 (got 9)"),
         ("measure: {visits: 0}", "measure.visits: must be at least 1 (got 0)"),
         ("columns: {batch_size: 3}", "columns.batch_size: this name has a meaning already; choose another"),
         ("columns: {in_features: 3}", "columns.in_features: this name has a meaning already; choose another"),
@@ -171,7 +172,7 @@ def test_a_mistake_in_a_layer_is_told_by_its_path(layers: str, mistake: str) -> 
             "[torh, {name: x, backend: torch, port: 1}]",
             [
                 "devices.0: no device named 'torh'. Did you mean 'torch'? Known: onnxruntime, torch",
-                "devices.1.port: unknown key. Known: name, backend, sheet",
+                "devices.1.port: unknown key. Known: name, backend, sheet, over, python",
             ],
         ),
         (
@@ -265,3 +266,27 @@ def test_the_schema_accepts_everything_a_config_can_say() -> None:
 )
 def test_the_schema_points_at_what_is_wrong(more: str, path: str) -> None:
     assert schema_errors(f"name: small\ndevices: [torch]\n{more}") == [path]
+
+
+def test_a_device_elsewhere_names_one_command_or_several() -> None:
+    devices = "[{name: a, backend: torch, over: ssh a}, {name: b, backend: torch, over: [ssh b, ssh c]}]"
+    config = parse_sweep(f"name: small\ndevices: {devices}\nlayers: {{linear: }}")
+    assert [device.over for device in config.devices] == [["ssh a"], ["ssh b", "ssh c"]]
+    assert [device.python for device in config.devices] == ["python3", "python3"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "mistake"),
+    [
+        ("[{name: a, backend: torch, over: ''}]", "must be a command that leads to the device, such as ssh NAME"),
+        ("[{name: a, backend: torch, over: [ssh a, ssh a]}]", "names a command twice"),
+        ('[{name: a, backend: torch, over: "ssh \'a"}]', "cannot be read as a command: No closing quotation"),
+        (
+            "[{name: a, backend: torch, over: ssh x}, {name: b, backend: torch, over: [ssh x, ssh y]}]",
+            "devices.1.over: 'ssh x' serves another device with other commands beside",
+        ),
+    ],
+)
+def test_ways_that_lead_nowhere_are_refused(devices: str, mistake: str) -> None:
+    (told,) = mistakes_in(f"name: small\ndevices: {devices}\nlayers: {{linear: }}")
+    assert mistake in told

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from medn.core.statistic import NoiseFloor
 from medn.core.store import Store
 from medn.core.values import Condition, Layer, Point, Samples, Visit, freeze
 from medn.layer_generators.sweep import Measure
 from medn.measuring.sweep_time import expected_seconds
+from medn.runs.measured import TARGET_NOTE
 from medn.runs.summary import RunSummary, summarise
 
 Entry = tuple[Point, Visit]
@@ -134,3 +136,53 @@ def test_an_estimate_adds_visits_load_and_starts() -> None:
     assert expected_seconds([point(), point(size=9)], measure) == pytest.approx(2 + 3)
     assert expected_seconds([point(utilization=0.5)], measure) == pytest.approx(1.15 + 3)
     assert expected_seconds([point(), point(threads=2)], measure) == pytest.approx(2 + 6)
+
+
+def test_calm_visits_and_points_that_never_were_are_counted_where_known(store: Store) -> None:
+    def with_runs(entries: list[Entry], *slowness: float) -> list[Entry]:
+        return [
+            (of, replace(visit, reference_runs={"compute": [slow * 1e-5]}))
+            for (of, visit), slow in zip(entries, slowness, strict=True)
+        ]
+
+    found = summary_of(
+        store,
+        *with_runs(visits(point(), 1.0, 1.0), 1.0, 1.5),
+        *with_runs(visits(point(size=9), 1.0, 1.0), 2.0, 1.5),
+        *visits(point("softmax"), 1.0, 1.0),
+    )
+    assert found.calm_visits == 1
+    assert [(kind.kind, kind.never_calm) for kind in found.kinds] == [("linear", 1), ("softmax", None)]
+
+
+def waited(of: Point, *latencies_s: float) -> list[Entry]:
+    """Pre-empted throughout: each took a second of processor time."""
+    return [
+        (of, replace(visit, samples=replace(visit.samples, cpu_s=np.ones(4))))
+        for of, visit in visits(of, *latencies_s, disturbed=4)
+    ]
+
+
+def undisturbed(of: Point, *latencies_s: float) -> list[Entry]:
+    return [(of, replace(visit, reference_runs={"compute": [1e-5]})) for of, visit in visits(of, *latencies_s)]
+
+
+def test_noise_unstable_points_and_visits_tell_that_preempted_ones_count_by_processor_time(store: Store) -> None:
+    found = summary_of(store, *undisturbed(point(), 1.0, 1.0), *waited(point(size=9), 3.0, 7.0))
+    (kind,) = found.kinds
+    assert (kind.unstable, kind.latency_high_s) == (0, 1.0)
+    assert found.idle_noise == kind.noise == NoiseFloor(2, 0.0, 0.0)
+    assert (found.processor_time_visits, found.disturbed_samples) == (2, 0.5)
+    assert found.as_json()["target"]["idle"].endswith("pre-empted visits by processor time")
+
+
+def test_a_target_that_was_recorded_before_goes_on_to_count_by_wall_time(store: Store) -> None:
+    entries = [*undisturbed(point(), 1.0, 1.0), *waited(point(size=9), 3.0, 7.0)]
+    with store:
+        store.add_environment("here", {})
+        store.record(entries)
+        before = {"within": 0.0, "across": 0.0, "undisturbed": True}
+        store.note(TARGET_NOTE, {"idle": before, "loaded": before, "chosen_from": store.state().as_json()})
+        found = summarise(store)
+    assert (found.kinds[0].unstable, found.kinds[0].latency_high_s) == (1, 3.0)
+    assert found.processor_time_visits == 0

@@ -204,3 +204,12 @@ def test_an_input_is_dropped_by_the_name_that_earlier_versions_gave_it(source: S
 def test_the_key_of_a_table_is_that_of_earlier_versions() -> None:
     first = read_source(Path(__file__).parents[1] / "formats" / "first" / "run")
     assert kind_table(first, "linear").key == "5a2013810134ac26ecf9"
+
+
+def test_rows_without_a_calm_visit_are_known_where_that_was_measured(source: Source) -> None:
+    assert kind_table(source, "activation").never_calm is None
+    rows = [dict(row, calm_visits=(0, 2, None)[place % 3]) for place, row in enumerate(source.rows["activation"])]
+    found = kind_table(Source({"activation": rows}, probes=source.probes), "activation")
+    assert found.never_calm is not None
+    assert found.never_calm.tolist() == [place % 3 == 0 for place in range(len(rows))]
+    assert found.key == kind_table(source, "activation").key

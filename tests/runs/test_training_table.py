@@ -149,3 +149,10 @@ def test_inputs_that_single_precision_does_not_hold_stay_exact(source: Source, p
     exact = replace(table.source.table, inputs=table.source.table.inputs + np.pi)
     save_table(path, replace(table, source=replace(table.source, table=exact)))
     assert (loaded(path).source.table.inputs == exact.inputs).all()
+
+
+def test_rows_that_were_never_calm_are_read_as_they_were_written(source: Source, path: Path) -> None:
+    table = made(source)
+    flags = np.arange(len(table.source.table)) % 3 == 0
+    save_table(path, replace(table, source=replace(table.source, never_calm=flags)))
+    assert np.array_equal(loaded(path).source.never_calm, flags)  # type: ignore[arg-type]
