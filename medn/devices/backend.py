@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from medn.core.packages import is_installed, missing
 from medn.core.registry import Registry
+from medn.core.values import Layer
 from medn.devices.device_load import DeviceLoad
 from medn.devices.energy import EnergyMeter, cpu_energy_meter
 
@@ -100,6 +101,8 @@ class Backend(ABC):
     """True where torch's module itself runs, so that its weights are the layer's memory; others convert it first."""
     torch_device: ClassVar[str] = "cpu"
     """Where torch makes the module and the inputs that this backend is handed."""
+    runs_on_host: ClassVar[bool] = True
+    """False where layers run elsewhere than on the processor of the worker: what slows that says nothing of them."""
 
     def missing(self) -> str | None:
         """Why this backend cannot be used here and what to install, in one sentence; None if it can.
@@ -111,6 +114,22 @@ class Backend(ABC):
     def versions(self) -> dict[str, str]:
         """The libraries that decide the latency, with their versions, read without importing them."""
         return {name: importlib.metadata.version(name) for name in self.packages if is_installed(name)}
+
+    @property
+    def packages_to_run(self) -> tuple[str, ...]:
+        """Those of the packages that a layer needs which torch has exported elsewhere."""
+        return self.packages if self.runs_module else tuple(name for name in self.packages if name != "torch")
+
+    def missing_to_run(self) -> str | None:
+        """What `missing` says where layers come exported, if they can."""
+        if self.runs_module:
+            return self.missing()
+        absent = [name for name in self.packages_to_run if not is_installed(name)]
+        return f"{self.name} needs {' and '.join(absent)}: pip install {' '.join(absent)}" if absent else None
+
+    def versions_to_run(self) -> dict[str, str]:
+        """What `versions` says, of the packages that an exported layer needs."""
+        return {name: version for name, version in self.versions().items() if name in self.packages_to_run}
 
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables the child process must start with."""
@@ -130,6 +149,10 @@ class Backend(ABC):
     @abstractmethod
     def load(self, workload: Workload) -> Runner:
         """What `prepare` does once the condition is known to be possible."""
+
+    def scratch_bytes(self, layer: Layer, batch_size: int, element_bytes: float, threads: int) -> float:
+        """The memory that it takes for itself while it runs a layer, beside inputs, weights and outputs."""
+        return 0.0
 
     def fused_groups(self, model: bytes) -> NodeGroups:
         """The nodes of an ONNX model in groups that run as one; `Unsupported` where the backend does not tell."""

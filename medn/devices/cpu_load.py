@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import psutil
-
 from medn.core.environment import allowed_cores
 from medn.devices import duty_cycle
 from medn.devices.duty_cycle import SETTLING_S
+from medn.devices.processor_time import busy_s, process_s
 
 OTHERS_WINDOW_S = 1.0
 """The system counts busy time in steps of 10 ms; what others use is read over windows not shorter than this."""
@@ -50,7 +49,7 @@ class CpuLoad:
         """The share of the device that programs which are neither our load nor our layer were seen to use lately."""
         self._clock = clock
         self._allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._layer: psutil.Process | None = None
+        self._layer: int | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> CpuLoad:
@@ -88,12 +87,9 @@ class CpuLoad:
 
     def watch(self, layer_process_id: int | None) -> None:
         """Name the process whose own use does not count as utilisation."""
-        if self._layer is not None and self._layer.pid == layer_process_id:
+        if self._layer == layer_process_id:
             return
-        try:
-            self._layer = psutil.Process(layer_process_id) if layer_process_id else None
-        except psutil.NoSuchProcess:
-            self._layer = None
+        self._layer = layer_process_id
         self._window_start = self.reading()
 
     def hold(self, utilization: float) -> None:
@@ -124,14 +120,11 @@ class CpuLoad:
 
     def reading(self) -> Reading:
         load = sum(self._shared[index + 1] for index in range(self.cores)) if self._processes else 0.0
-        return Reading(self._clock(), _busy_s(self._allowed), load, self._layer_s())
+        return Reading(self._clock(), busy_s(self._allowed), load, self._layer_s())
 
     def _layer_s(self) -> float:
-        try:
-            used = self._layer.cpu_times() if self._layer else None
-        except psutil.Error:
-            used = None
-        return used.user + used.system if used else 0.0
+        used = process_s(self._layer) if self._layer else None
+        return used or 0.0
 
     def _others_between(self, first: Reading, second: Reading) -> float:
         """The share of others that are neither our load nor our layer."""
@@ -149,13 +142,3 @@ class CpuLoad:
         first = self.reading()
         time.sleep(seconds)
         return self.utilization_between(first, self.reading())
-
-
-def _busy_s(allowed: list[int]) -> float:
-    """CPU seconds that the cores we may use have spent on anybody's work."""
-    every = psutil.cpu_times(percpu=True)
-    total = 0.0
-    for times in [every[core] for core in allowed if core < len(every)] or every:
-        not_work = ("idle", "iowait", "steal", "guest", "guest_nice")
-        total += sum(times) - sum(getattr(times, name, 0.0) for name in not_work)
-    return total

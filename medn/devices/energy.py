@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from medn.core.packages import missing
+from medn.core.packages import is_installed, missing
+from medn.devices.zeus_energy import zeus_chip_meter, zeus_gpu_meter
 
 POWERCAP = Path("/sys/class/powercap")
 
@@ -55,7 +56,18 @@ class NvmlMeter:
 
 
 def cpu_energy_meter(powercap: Path = POWERCAP) -> tuple[EnergyMeter | None, str]:
-    """The meter of the CPU packages, or None and why there is none."""
+    """The meter of the CPU packages, or of the chip where zeus reads one; or None and why there is none."""
+    meter, reason = _rapl_meter(powercap)
+    return (meter, reason) if meter else _or_zeus(zeus_chip_meter(), reason)
+
+
+def _or_zeus(found: tuple[EnergyMeter | None, str], before: str) -> tuple[EnergyMeter | None, str]:
+    """What zeus offers instead; without it, the reason of before, as zeus is not what most machines need."""
+    meter, reason = found
+    return meter, "" if meter else before if not is_installed("zeus") else f"{before}; {reason}"
+
+
+def _rapl_meter(powercap: Path) -> tuple[EnergyMeter | None, str]:
     packages = sorted(path for path in powercap.glob("intel-rapl:*") if path.name.count(":") == 1)
     if not packages:
         return None, f"no RAPL counters under {powercap}: the kernel or the virtual machine does not offer them"
@@ -68,7 +80,12 @@ def cpu_energy_meter(powercap: Path = POWERCAP) -> tuple[EnergyMeter | None, str
 
 
 def gpu_energy_meter(index: int = 0) -> tuple[EnergyMeter | None, str]:
-    """The meter of one NVIDIA GPU, or None and why there is none."""
+    """The meter of one GPU, by NVML or, where zeus is installed, by zeus; or None and why there is none."""
+    meter, reason = _nvml_meter(index)
+    return (meter, reason) if meter else _or_zeus(zeus_gpu_meter(index), reason)
+
+
+def _nvml_meter(index: int) -> tuple[EnergyMeter | None, str]:
     if sentence := missing("reading a GPU's energy", ["pynvml"], "energy"):
         return None, sentence
     import pynvml

@@ -12,9 +12,12 @@ from medn.core.environment import environment_manifest
 from medn.devices.backend import backends
 from medn.devices.cpu_load import CpuLoad
 from medn.devices.cpu_sheet import cpu_sheet
+from medn.devices.energy import cpu_energy_meter
 from medn.devices.held_utilization import HeldUtilization
+from medn.devices.memory import PeakMemory
 from medn.devices.probe import FileProbe, probes, reading
 from medn.devices.requests import Json, answer_requests
+from medn.devices.state import MachineState
 
 
 class Machine:
@@ -24,16 +27,36 @@ class Machine:
         self._load = load
         self._utilization = HeldUtilization(load)
         self._before = load.reading()
+        self._state = MachineState()
 
     def start(self, request: Json) -> Json:
         """Import what is registered, the user's own modules too, so that no probe pays for that."""
         return {"backends": list(backends), "probes": list(probes)}
 
     def missing(self, request: Json) -> Json:
-        return {"missing": backends[request["backend"]].missing()}
+        backend = backends[request["backend"]]
+        return {"missing": backend.missing_to_run() if request.get("exported") else backend.missing()}
 
     def environment(self, request: Json) -> Json:
-        return {"manifest": environment_manifest(backends[request["backend"]].versions())}
+        backend = backends[request["backend"]]
+        exported = request.get("exported")
+        return {"manifest": environment_manifest(backend.versions_to_run() if exported else backend.versions())}
+
+    def instruments(self, request: Json) -> Json:
+        """What each backend needs here or the versions of its libraries, and what can be read beside the time."""
+        with PeakMemory() as peak:
+            pass
+        found = {
+            each.name: {"missing": each.missing_to_run(), "versions": each.versions_to_run()}
+            for each in backends.values()
+        }
+        return {
+            "backends": found,
+            "machine": environment_manifest({}),
+            "memory_reason": peak.reason,
+            "energy_reason": cpu_energy_meter()[1],
+            "state": self._state.read(),
+        }
 
     def sheet(self, request: Json) -> Json:
         return {"sheet": dict(cpu_sheet())}
@@ -44,11 +67,15 @@ class Machine:
         return {"number": number, "reason": reason}
 
     def hold(self, request: Json) -> Json:
-        """Hold a utilisation beside the layer of a worker, whose own use does not count."""
+        """Hold a utilisation beside the layer of a worker, whose own use does not count; a hot machine rests before."""
+        rested_s = self._state.rest()
         self._load.watch(request["layer_process"])
         held = self._utilization.hold(request["utilization"])
         self._before = self._load.reading()
-        return {"utilization_measured": held}
+        return {
+            "utilization_measured": held,
+            "state": self._state.read() | ({"rested_s": rested_s} if rested_s else {}),
+        }
 
     def during(self, request: Json) -> Json:
         """The share that everybody but the layer got since the utilisation was last asked for."""
@@ -63,6 +90,7 @@ def main() -> None:
                 "start": machine.start,
                 "missing": machine.missing,
                 "environment": machine.environment,
+                "instruments": machine.instruments,
                 "sheet": machine.sheet,
                 "probe": machine.probe,
                 "hold": machine.hold,

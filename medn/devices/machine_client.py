@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from medn.core.child import ChildFailed
 from medn.core.data_sheet import Sheet
 from medn.core.environment import Manifest
 from medn.devices.requests import START_S, Client, Json
 from medn.devices.transport import Transport
-from medn.layer_generators.sweep import ProbeChoice
 
 PROBE_S = 5.0
 """A probe that takes longer would take more of a sweep than its layers do."""
+
+
+class ReadProbe(Protocol):
+    """Which probe is read: one of the registry by its name, or a number in a file."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def file(self) -> str | None: ...
+
+    @property
+    def scale(self) -> float: ...
 
 
 class MachineClient(Client):
@@ -21,21 +35,26 @@ class MachineClient(Client):
         self._silent_probes: dict[str, str] = {}
         """Probes that hung or took the program with them, and what they did: they are not read again."""
 
-    def missing(self, backend: str) -> str | None:
-        """What a backend needs there before it can be used, in one sentence."""
-        missing: str | None = self._ask_twice({"do": "missing", "backend": backend})["missing"]
+    def missing(self, backend: str, exported: bool = False) -> str | None:
+        """What a backend needs there before it can run layers, in one sentence; less where they come exported."""
+        missing: str | None = self._ask_twice({"do": "missing", "backend": backend, "exported": exported})["missing"]
         return missing
 
-    def environment(self, backend: str) -> Manifest:
-        """The machine, with the libraries of a backend that misses nothing."""
-        manifest: Manifest = self._ask_twice({"do": "environment", "backend": backend})["manifest"]
+    def environment(self, backend: str, exported: bool = False) -> Manifest:
+        """The machine, with the libraries of a backend that misses nothing; no torch where layers come exported."""
+        request = {"do": "environment", "backend": backend, "exported": exported}
+        manifest: Manifest = self._ask_twice(request)["manifest"]
         return manifest
+
+    def instruments(self) -> Json:
+        """The backends there with what they miss, and what can be read beside the time."""
+        return self._ask_twice({"do": "instruments"})
 
     def cpu_sheet(self) -> Sheet:
         sheet: Sheet = self._ask_twice({"do": "sheet"})["sheet"]
         return sheet
 
-    def read(self, probe: ProbeChoice) -> tuple[float | None, str]:
+    def read(self, probe: ReadProbe) -> tuple[float | None, str]:
         """What a probe says now, or None and why it says nothing."""
         if probe.name in self._silent_probes:
             return None, self._silent_probes[probe.name]

@@ -52,6 +52,17 @@ def _status_bytes(process: Path, field: str) -> int:
     raise OSError(f"{process}/status has no {field}")
 
 
+def available_bytes() -> int:
+    """What a new process could still get."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+
+
 def limit_memory(share: float = 0.85) -> None:
     """Let this process fail by itself before it drives the machine out of memory.
 
@@ -60,10 +71,8 @@ def limit_memory(share: float = 0.85) -> None:
     try:
         import resource
 
-        import psutil
-
         mapped = _status_bytes(_PROCESS, "VmSize")
-        limit = mapped + int(psutil.virtual_memory().available * share)
+        limit = mapped + int(available_bytes() * share)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     except (ImportError, OSError, ValueError):
         return  # no such limits on this system: the parent still survives a child that is ended

@@ -1,20 +1,19 @@
-"""The one way from a torch module to an ONNX file, with a bounded cache on disk."""
+"""The one way from a torch module to an ONNX file."""
 
 from __future__ import annotations
 
 import io
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medn.core.atomic import atomic_write
 from medn.core.packages import install, is_installed
 from medn.core.text import first_line
 from medn.devices.backend import Unsupported
+from medn.devices.file_cache import cached
 from medn.devices.native_output import captured_prints
 
 if TYPE_CHECKING:
@@ -23,30 +22,11 @@ if TYPE_CHECKING:
 OPSET = 17
 LARGEST_MODEL_BYTES = 2**31 - 2**20
 """An ONNX file is one protobuf message, and those end at two gigabytes."""
-LARGEST_CACHED_BYTES = 128 * 2**20
-CACHE_BYTES = 2 * 2**30
-CACHE_FILES = 4096
-"""The cache holds no single file above the first bound, and in all no more bytes and files than the others say."""
 
 
 def export_onnx(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], cache: Path | None, key: str) -> bytes:
     """The module as an ONNX model with fixed shapes; `key` names module, inputs and exporter in the cache."""
     return cached(cache, f"{key}.onnx", lambda: _export(module, inputs))
-
-
-def cached(cache: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
-    """The file of this name in the cache; made first, and kept if there is a cache, where it is not there."""
-    if cache is None:
-        return make()
-    file = cache / name
-    with suppress(FileNotFoundError):
-        return file.read_bytes()
-    content = make()
-    if len(content) <= LARGEST_CACHED_BYTES:
-        cache.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, content)
-        _prune(cache)
-    return content
 
 
 def _export(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
@@ -125,18 +105,3 @@ def plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-
-
-def _prune(folder: Path) -> None:
-    """Remove the oldest files until the cache is within its bounds."""
-    files = []
-    for entry in os.scandir(folder):
-        with suppress(FileNotFoundError):  # another process prunes the same folder
-            status = entry.stat()
-            files.append((status.st_mtime_ns, status.st_size, entry.path))
-    files.sort(reverse=True)
-    total = 0
-    for count, (_, size, path) in enumerate(files, start=1):
-        total += size
-        if count > CACHE_FILES or total > CACHE_BYTES:
-            Path(path).unlink(missing_ok=True)

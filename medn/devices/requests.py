@@ -25,6 +25,7 @@ class Client:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self.start_request: Json = {"do": "start"}
 
     def __enter__(self) -> Self:
         return self
@@ -42,7 +43,7 @@ class Client:
             return
         self._process.start()
         try:
-            self.on_start(self.ask({"do": "start"}, START_S))
+            self.on_start(self.ask(self.start_request, START_S))
         except ChildFailed:
             self.stop()
             raise

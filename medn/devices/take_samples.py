@@ -26,6 +26,10 @@ MOST_SAMPLES = 400
 CHECK_EVERY = 5
 IDLE_QUANTILE = 0.1
 LOADED_QUANTILE = 0.5
+BESIDE_SHARE = 0.3
+"""Between samples, what is timed beside them is timed again after this share of a visit's time."""
+BRIEF_SHARE = 0.05
+"""Samples shorter than this share of a visit would notice that something else was in the caches just before."""
 MOST_PROFILED = 25
 PROFILE_S = 0.03
 
@@ -87,11 +91,13 @@ def take_samples(
     options: VisitOptions,
     *,
     before_sample: Callable[[], None] | None = None,
+    beside: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Samples:
     """Time a layer that has run once already.
 
-    `before_sample` makes a cold cache cold again; a sample is a single call then.
+    `before_sample` makes a cold cache cold again; a sample is a single call then. `beside` is called before, between
+    and after the samples, to time something else there.
     """
     wall_s: list[float] = []
     cpu_s: list[float] = []
@@ -112,6 +118,8 @@ def take_samples(
         return elapsed_s
 
     began = clock()
+    if beside:
+        beside()
     calls = 1
     if sample(calls) < options.seconds:  # a call that fills the visit is its one sample; any other one warms up
         while clock() - began < options.seconds * WARM_UP_SHARE and len(wall_s) < MOST_SAMPLES:
@@ -119,8 +127,16 @@ def take_samples(
         calls = 1 if before_sample else max(1, math.ceil(SHORTEST_SAMPLE_S / max(min(wall_s), 1e-9)))
         for kept in (wall_s, cpu_s, preempted):
             kept.clear()
+        due = began + options.seconds * BESIDE_SHARE
         while not _enough(wall_s, preempted, options, clock() - began):
-            sample(calls)
+            elapsed_s = sample(calls)
+            if beside and clock() >= due:
+                beside()
+                if elapsed_s < options.seconds * BRIEF_SHARE and not before_sample:
+                    run()
+                due = clock() + options.seconds * BESIDE_SHARE
+    if beside:
+        beside()
     return Samples(np.array(wall_s), np.array(cpu_s), np.array(preempted, dtype=np.bool_), calls)
 
 

@@ -13,11 +13,13 @@ from medn.devices.transport import Device
 class WorkerClient(Client):
     """One worker of a device, with its own number of threads."""
 
-    def __init__(self, device: Device, threads: int, onnx_cache: Path | None = None) -> None:
+    def __init__(self, device: Device, threads: int, onnx_cache: Path | None = None, trial: Path | None = None) -> None:
+        """`trial` is the file of an exported layer that the backend is tried with, where torch is not there."""
         backend = device.backend
         arguments = (backend.name, str(threads), str(onnx_cache.absolute()) if onnx_cache else "")
         super().__init__(device.transport.process("medn.devices.worker", arguments, backend.environment(threads)))
         self.transport = device.transport
+        self.start_request = {"do": "start", "exported": None if trial is None else str(trial)}
         self.has_own_load = False
         """Whether the load of this device runs in the worker; known once it is started."""
         self.layer_process: int | None = None

@@ -7,7 +7,7 @@ them, and their memory is filled by copying from one pool of random numbers that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 import medn
 from medn.core.errors import MednError
 from medn.core.values import Condition, Layer, content_key
-from medn.devices.onnx_export import cached, export_onnx
+from medn.devices.file_cache import cached
+from medn.devices.onnx_export import export_onnx
+from medn.devices.pool import POOL_SIZE, Fill, indices, pool
 from medn.layer_generators.kind import TensorSpec, layer_kinds
 
 if TYPE_CHECKING:
     import torch
 
-POOL_SIZE = 1_048_573
-"""A prime, so that the rows of a large weight do not repeat in step with the pool."""
-POOL_SEED = 20_240_229
 TORCH_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 """What torch computes in, where that is not float32. Layers in any other data type, such as int8, are converted by the
 backend afterwards, and their inputs and outputs stay as they are."""
@@ -47,11 +46,14 @@ class Workload:
         module: torch.nn.Module,
         inputs: tuple[torch.Tensor, ...],
         onnx_cache: Path | None,
+        fills: Sequence[Fill] = (),
     ) -> None:
         self.layer = layer
         self.condition = condition
         self.module = module
         self.inputs = inputs
+        self.fills = tuple(fills)
+        """What its weights and inputs were filled with."""
         self._onnx_cache = onnx_cache
         self._expected: list[NDArray[np.float32]] | None = None
 
@@ -65,6 +67,15 @@ class Workload:
             with torch.inference_mode():
                 self._expected = to_arrays(source.module(*source.inputs))
         return self._expected
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """The inputs for a backend that is not torch."""
+        return [tensor.numpy() for tensor in self.inputs]
+
+    def output_error(self, outputs: list[NDArray[np.float32]]) -> float:
+        """How far a backend's outputs are from torch's."""
+        return output_error(outputs, self.expected())
 
     def onnx_file(self) -> bytes:
         """The layer as an ONNX model with fixed shapes. Raises `Unsupported` where torch cannot export it."""
@@ -105,7 +116,7 @@ def make_workload(layer: Layer, condition: Condition, onnx_cache: Path | None = 
     for parameter in module.parameters():
         filler.fill(parameter, scale=_weight_scale(parameter))
     inputs = tuple(filler.input(spec, dtype) for spec in kind.inputs(values, condition.batch_size))
-    return Workload(layer, condition, module, inputs, onnx_cache)
+    return Workload(layer, condition, module, inputs, onnx_cache, filler.fills)
 
 
 def to_arrays(outputs: object) -> list[NDArray[np.float32]]:
@@ -163,13 +174,9 @@ def _without_random_initialisation() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=2)
 def _pool(device: str) -> torch.Tensor:
-    """Numbers from 0.1 to 1 of either sign: far from denormals, which would slow a kernel down."""
     import torch
 
-    generator = torch.Generator().manual_seed(POOL_SEED)
-    size = torch.empty(POOL_SIZE).uniform_(0.1, 1.0, generator=generator)
-    sign = torch.randint(2, (POOL_SIZE,), generator=generator) * 2 - 1
-    return (size * sign).to(device)
+    return torch.from_numpy(pool()).to(device)
 
 
 def _weight_scale(parameter: torch.Tensor) -> float:
@@ -185,10 +192,12 @@ class _Filler:
     def __init__(self, layer: Layer, device: str) -> None:
         self._pool = _pool(device)
         self._position = int(layer.key, 16) % POOL_SIZE
+        self.fills: list[Fill] = []
 
     def fill(self, tensor: torch.Tensor, scale: float = 1.0) -> None:
         import torch
 
+        self.fills.append(Fill(self._position, scale, tuple(tensor.shape)))
         flat, filled = tensor.view(-1), 0
         while filled < flat.numel():
             count = min(flat.numel() - filled, POOL_SIZE - self._position)
@@ -201,8 +210,8 @@ class _Filler:
         import torch
 
         if spec.indices_below is not None:
-            generator = torch.Generator().manual_seed(self._position)
-            return torch.randint(spec.indices_below, spec.shape, generator=generator).to(self._pool.device)
+            drawn = indices(self._position, spec.indices_below, spec.shape)
+            return torch.from_numpy(drawn).to(self._pool.device)
         tensor = torch.empty(spec.shape, dtype=dtype, device=self._pool.device)
         self.fill(tensor)
         return tensor

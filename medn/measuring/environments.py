@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from medn.core.environment import Manifest, disagreements, environment_id
 from medn.core.errors import StoreError
 from medn.core.store import Store
 
 
-def enter_environments(store: Store, manifests: Mapping[str, Manifest], mix_environments: bool) -> dict[str, str]:
-    """The id of each device's environment, written down; refused where the run holds visits made in another one."""
+def enter_environments(
+    store: Store, manifests: Mapping[str, Manifest], mix_environments: bool, elsewhere: Collection[str] = ()
+) -> dict[str, str]:
+    """The id of each device's environment, written down; refused where the run holds visits made in another one.
+
+    Environments of devices that are known to be `elsewhere` alone are none of these devices' business.
+    """
     held = store.environments()
     devices_of = store.devices_by_environment()
     if not mix_environments:
         for key, other in held.items():
+            if devices_of[key] - manifests.keys() == devices_of[key] <= set(elsewhere):
+                continue
+            if any(_is_beside(manifests[name], other) for name in devices_of[key] & manifests.keys()):
+                continue
             measured = {device: manifests[device] for device in devices_of[key] if device in manifests}
             if difference := _difference(other, measured, manifests):
                 raise StoreError(
@@ -25,6 +34,11 @@ def enter_environments(store: Store, manifests: Mapping[str, Manifest], mix_envi
     for device, manifest in manifests.items():
         store.add_environment(ids[device], manifest)
     return ids
+
+
+def _is_beside(manifest: Manifest, other: Manifest) -> bool:
+    """Whether it is another of the machines that serve the same device."""
+    return "reached_over" in manifest and other.get("reached_over") != manifest["reached_over"]
 
 
 def _difference(other: Manifest, measured: Mapping[str, Manifest], all_now: Mapping[str, Manifest]) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from medn.core.table import Array
 from medn.core.values import Point
 from medn.layer_generators.sweep import Measure
 
@@ -13,8 +16,17 @@ LOADED_SHARE = 0.15
 """What holding and reading a utilisation adds to a visit."""
 FIRST_VISIT_S = 0.1
 """What the first visit to a point takes longer, where the layer has to be exported and its output compared."""
+BUILD_S = 0.05
+"""The same of a layer that is not small, with the reading of the machine's state."""
+CALLS = 5
+"""Of a layer that takes longer than a visit, warm-up included."""
 START_S = 3.0
 """Starting the process of one device with one number of threads."""
+
+
+def visit_seconds(latency_s: Array, visit_time_s: float) -> Array:
+    """What one visit to layers of these latencies takes: however long a layer is, it is called a few times."""
+    return BUILD_S + np.maximum(visit_time_s, CALLS * latency_s)
 
 
 def expected_seconds(points: Sequence[Point], measure: Measure) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medn.core.values import Condition
-from medn.devices import onnx_export
+from medn.devices import file_cache, onnx_export
 from medn.devices.backend import Unsupported
 from medn.devices.onnx_export import export_onnx
 from medn.devices.workload import Workload, make_workload
@@ -72,7 +72,7 @@ def test_nothing_is_written_without_a_cache_folder(tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_above_the_bound_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_export, "LARGEST_CACHED_BYTES", 10)
+    monkeypatch.setattr(file_cache, "LARGEST_CACHED_BYTES", 10)
     linear(tmp_path).onnx_file()
     assert not list(tmp_path.iterdir())
 
@@ -81,7 +81,7 @@ def test_a_file_above_the_bound_is_not_cached(tmp_path: Path, monkeypatch: pytes
 def test_a_full_cache_drops_its_oldest_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
-    monkeypatch.setattr(onnx_export, bound, value)
+    monkeypatch.setattr(file_cache, bound, value)
     for age, name in ((300, "oldest.onnx"), (200, "older.onnx")):
         (tmp_path / name).write_bytes(b"x" * 1000)
         os.utime(tmp_path / name, (1e9 - age, 1e9 - age))

@@ -95,3 +95,28 @@ def test_a_cold_sample_is_one_call_after_one_flush() -> None:
 def test_half_width_shrinks_with_more_samples() -> None:
     values = [1.0, 1.1, 1.2, 1.3, 1.4]
     assert half_width(values * 40, 0.5) < half_width(values * 4, 0.5)
+
+
+def test_the_reference_is_timed_before_between_and_after_the_samples() -> None:
+    machine, seen = FakeMachine([1e-3]), []
+    measure(machine, VisitOptions(seconds=0.1, precision=-1), beside=lambda: seen.append(machine.now))
+    assert seen == pytest.approx([0.0, 0.03, 0.06, 0.09, 0.1], abs=5e-3)
+
+
+def test_what_follows_the_reference_at_once_is_not_timed_where_samples_are_short() -> None:
+    machine, seen = FakeMachine([1e-3]), []
+    samples = measure(machine, VisitOptions(seconds=0.1, precision=-1), beside=lambda: seen.append(machine.calls))
+    warm_up = 10
+    assert machine.calls == warm_up + len(samples) + len(seen) - 2
+
+
+def test_a_long_sample_is_not_repeated_for_the_reference() -> None:
+    machine = FakeMachine([2e-2])
+    samples = measure(machine, VisitOptions(seconds=0.1, precision=-1), beside=lambda: None)
+    assert machine.calls == 1 + len(samples)
+
+
+def test_a_visit_of_one_sample_has_the_reference_before_and_after_it() -> None:
+    machine, seen = FakeMachine([2.0]), []
+    measure(machine, VisitOptions(seconds=0.05), beside=lambda: seen.append(machine.now))
+    assert seen == [0.0, 2.0]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from medn.core.values import Condition, Layer
-from medn.devices.workload import POOL_SIZE, WrongOutput, make_workload, output_error
+from medn.devices.pool import POOL_SIZE
+from medn.devices.workload import WrongOutput, make_workload, output_error
 from medn.layer_generators.kind import layer_kinds
 
 

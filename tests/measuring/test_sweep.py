@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 
 from medn.core.errors import DeviceUnavailable, MednError, NothingMeasured, StoreError
 from medn.core.statistic import Target
-from medn.core.values import Point, Visit
+from medn.core.values import Point, Samples, Visit
 from medn.devices.machine_client import MachineClient
+from medn.layer_generators.plan import plan_points
 from medn.layer_generators.sweep import SweepConfig, parse_sweep
-from medn.measuring.sweep import SweepOutcome, run_sweep
+from medn.measuring.sweep import SweepOutcome, VisitPlan, run_sweep
 from medn.runs.folder import RunFolder
 from medn.runs.summary import summarise
 from medn.runs.tables import SHEETS_NOTE, kind_table, read_source
@@ -94,6 +96,52 @@ def test_a_sweep_cut_short_by_time_goes_on_where_it_stopped(folder: RunFolder) -
 def test_unstable_points_get_more_visits(folder: RunFolder) -> None:
     measure = {"visits": 2, "max_visits": 5, "visit_time": 0.01, "unstable_above": 1e-9}
     assert run_sweep(small_config(measure=measure), folder).visits > 12
+
+
+def made_up(folder: RunFolder, config: SweepConfig, calm: Mapping[int, int], unstable: int = -1) -> None:
+    """All planned visits; of the points by number so many were calm, all others at every visit."""
+    with folder.store() as store:
+        store.add_environment("here", {})
+        for number, point in enumerate(plan_points(config).points):
+            for pass_number in range(config.measure.visits):
+                wall = np.full(5, 1.0 + (number == unstable) * pass_number)
+                slow = 1.0 if pass_number < calm.get(number, config.measure.visits) else 1.5
+                runs = {"compute": [slow * 1e-5] * 3}
+                samples = Samples(wall, wall, np.zeros(5, dtype=np.bool_))
+                visit = Visit(point.key, pass_number, "here", 0.0, "ok", samples=samples, reference_runs=runs)
+                store.record([(point, visit)])
+
+
+def due(folder: RunFolder, config: SweepConfig) -> list[tuple[int, int]]:
+    """The passes and the numbers of the points that are visited next, if nothing becomes better."""
+    points = plan_points(config).points
+    with folder.store() as store:
+        return [
+            (number, points.index(point)) for number, due in VisitPlan(config, points, store).passes() for point in due
+        ]
+
+
+def test_points_with_too_few_calm_visits_are_visited_again_before_the_unstable(folder: RunFolder) -> None:
+    config = small_config(measure={"visits": 4, "max_visits": 5})
+    made_up(folder, config, calm={1: 1, 3: 0, 4: 2}, unstable=0)
+    order = due(folder, config)
+    assert {point for _, point in order[:2]} == {1, 3}
+    assert order[2:] == [(4, 0)]
+
+
+def test_how_many_calm_visits_a_point_needs_is_what_the_config_says(folder: RunFolder) -> None:
+    measure = {"visits": 4, "max_visits": 6}
+    made_up(folder, small_config(measure=measure), calm={2: 1})
+    assert due(folder, small_config(measure={**measure, "calm_visits": 1})) == []
+    assert due(folder, small_config(measure={**measure, "calm_visits": 2})) == [(4, 2), (5, 2)]
+
+
+def test_points_of_which_nothing_is_known_get_no_visits_for_calm(folder: RunFolder) -> None:
+    config = small_config(measure={"visits": 4, "max_visits": 6})
+    made_up(folder, config, calm={2: 0})
+    with folder.store() as store:
+        store._connection.execute("UPDATE visits SET reference_runs = '{}'")
+    assert due(folder, config) == []
 
 
 def test_a_run_measured_elsewhere_is_not_mixed_in_silently(swept_copy: RunFolder) -> None:

@@ -17,10 +17,10 @@ from medn.core.errors import DeviceUnavailable
 from medn.core.values import Condition, Point
 from medn.devices.backend import backends
 from medn.devices.transport import THIS_MACHINE, Device, Process, Transport
+from medn.devices.visits import Visitor
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure, SweepConfig, parse_sweep
 from medn.measuring.sweep import run_sweep
-from medn.measuring.visits import Visitor
 from medn.runs.folder import RunFolder
 from medn.runs.tables import SHEETS_NOTE
 from tests.conftest import load_plugins

@@ -17,9 +17,9 @@ from medn.core.values import Condition, Point
 from medn.devices.backend import backends
 from medn.devices.held_utilization import UTILIZATION_EVERY_S
 from medn.devices.transport import THIS_MACHINE, Device, Process, ThisMachine
+from medn.devices.visits import Visitor
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure, ProbeChoice
-from medn.measuring.visits import Visitor
 from tests.conftest import load_plugins
 
 LAYER = layer_kinds["linear"].layer(in_features=512, out_features=512, rows=64)
@@ -126,3 +126,13 @@ def test_probes_without_a_number_leave_gaps_and_reasons_and_the_others_are_read(
         "test_hanging": "no answer within 0.5 s; it is not read again",
         "test_crashing": "the process died (exit code 7); it is not read again",
     }
+
+
+def test_the_reference_is_timed_beside_idle_layers_of_the_host_alone(visitor: Visitor) -> None:
+    runs = {
+        (device, utilization): visitor.visit(point(device, utilization), 0).reference_runs
+        for device, utilization in (("host", 0.0), ("host", 0.5), ("own", 0.0))
+    }
+    assert runs["host", 0.0].keys() == {"compute", "memory"}
+    assert all(len(seconds) >= 2 and min(seconds) > 0 for seconds in runs["host", 0.0].values())
+    assert runs["host", 0.5] == runs["own", 0.0] == {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,15 @@ from medn.devices.backend import FUSION_RULES, Backend, NodeGroups, Runner, Unsu
 from medn.devices.native_output import captured_prints
 from medn.devices.workload import Workload
 
-if TYPE_CHECKING:
-    import torch
-
 Shape = tuple[int, ...]
 
 
 class MnnRunner(Runner):
     """A module rather than a session: a session lends its inputs' memory to what it computes and so loses them."""
 
-    def __init__(self, module: Any, inputs: tuple[torch.Tensor, ...], output_shapes: list[Shape]) -> None:
+    def __init__(self, module: Any, inputs: Sequence[NDArray[Any]], output_shapes: list[Shape]) -> None:
         self._module = module
-        self._inputs = [_variable(tensor) for tensor in inputs]
+        self._inputs = [_variable(array) for array in inputs]
         self._output_shapes = output_shapes
         self._outputs: list[Any] = []
 
@@ -68,7 +65,7 @@ class Mnn(Backend):
             module = MNN.nn.load_module_from_file(str(converted), inputs, list(outputs), runtime_manager=manager)
             if module is None:
                 raise Unsupported(f"mnn does not load it: {last_line(printed())}")
-        return MnnRunner(module, workload.inputs, list(outputs.values()))
+        return MnnRunner(module, workload.arrays, list(outputs.values()))
 
     def fused_groups(self, model: bytes) -> NodeGroups:
         from medn.devices.mnn_groups import read_fused
@@ -76,13 +73,13 @@ class Mnn(Backend):
         return read_fused(model)
 
 
-def _variable(tensor: torch.Tensor) -> Any:
+def _variable(array: NDArray[Any]) -> Any:
     import MNN
 
-    shape = list(tensor.shape)
-    if tensor.is_floating_point():
-        return MNN.expr.const(tensor.numpy(), shape, MNN.expr.NCHW)
-    return MNN.expr.const(tensor.numpy().astype(np.int32), shape, MNN.expr.NCHW, MNN.expr.int)
+    shape = list(array.shape)
+    if np.issubdtype(array.dtype, np.floating):
+        return MNN.expr.const(array, shape, MNN.expr.NCHW)
+    return MNN.expr.const(array.astype(np.int32), shape, MNN.expr.NCHW, MNN.expr.int)
 
 
 def convert(content: bytes, folder: Path, printed: Callable[[], str], *options: str) -> Path:

@@ -72,7 +72,7 @@ class OnnxRuntime(Backend):
     tells_conversions = True
 
     def load(self, workload: Workload) -> Runner:
-        inputs = [tensor.numpy() for tensor in workload.inputs]
+        inputs = workload.arrays
         return OnnxRuntimeRunner(partial(_open, workload.onnx_file(), workload.condition.threads), inputs)
 
     def fused_groups(self, model: bytes) -> NodeGroups:

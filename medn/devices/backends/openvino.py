@@ -86,7 +86,7 @@ class OpenVino(Backend):
     tells_conversions = True
 
     def load(self, workload: Workload) -> Runner:
-        inputs = [tensor.numpy() for tensor in workload.inputs]
+        inputs = workload.arrays
         return OpenVinoRunner(partial(compiled_model, _parts(workload, inputs), workload.condition.threads), inputs)
 
     def fused_groups(self, model: bytes) -> NodeGroups:

@@ -43,6 +43,7 @@ class TorchCuda(Backend):
     runs_module = True
     dtypes = ("fp32", "bf16", "fp16", "fp64")
     torch_device = "cuda"
+    runs_on_host = False
 
     def missing(self) -> str | None:
         return super().missing() or _no_gpu() or _no_cuda_build()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.values import Layer
 from medn.devices.backend import Backend, Runner, backends
+from medn.devices.convolution_scratch import convolution_scratch
 from medn.devices.workload import Workload, to_arrays
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class TorchEager(Backend):
     runs_module = True
     dtypes = ("fp32", "bf16", "fp16", "fp64")
     is_reference = True
+
+    def scratch_bytes(self, layer: Layer, batch_size: int, element_bytes: float, threads: int) -> float:
+        return convolution_scratch(layer, batch_size, element_bytes, threads)
 
     def load(self, workload: Workload) -> Runner:
         set_threads(workload.condition.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from medn.devices.memory import available_bytes
 from medn.devices.probe import Probe, probes
 
 
@@ -11,6 +12,4 @@ class FreeMemory(Probe):
     description = "bytes of memory a new process could still get"
 
     def read(self) -> float | None:
-        import psutil
-
-        return float(psutil.virtual_memory().available)
+        return float(available_bytes())

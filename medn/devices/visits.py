@@ -6,18 +6,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from medn.core.child import ChildFailed
 from medn.core.errors import DeviceUnavailable
 from medn.core.values import Point, Samples, Visit, wrong_output
-from medn.devices.machine_client import MachineClient, Machines
+from medn.devices.machine_client import MachineClient, Machines, ReadProbe
 from medn.devices.take_samples import IDLE_QUANTILE, LOADED_QUANTILE
 from medn.devices.transport import Device
 from medn.devices.worker_client import WorkerClient
-from medn.layer_generators.sweep import Measure, ProbeChoice
 
 ANSWERED = (
     "status",
@@ -25,9 +24,24 @@ ANSWERED = (
     "utilization_measured",
     "utilization_during",
     "reference_s",
+    "reference_runs",
     "output_error",
+    "state",
 )
-"""What a visit takes over from the worker's answers as it is."""
+"""What a visit takes over from the answers of worker and machine as it is."""
+
+
+class VisitSettings(Protocol):
+    """How long a visit lasts, how sure it wants to be, and when it has taken too long."""
+
+    @property
+    def visit_time_s(self) -> float: ...
+
+    @property
+    def precision(self) -> float: ...
+
+    @property
+    def timeout_s(self) -> float: ...
 
 
 class Visitor:
@@ -36,12 +50,13 @@ class Visitor:
     def __init__(
         self,
         devices: Mapping[str, Device],
-        options: Measure,
+        options: VisitSettings,
         *,
-        probes: Sequence[ProbeChoice] = (),
+        probes: Sequence[ReadProbe] = (),
         environments: Mapping[str, str] | None = None,
         machines: Machines | None = None,
         onnx_cache: Path | None = None,
+        trial: Path | None = None,
     ) -> None:
         self.devices = devices
         self.options = options
@@ -52,6 +67,8 @@ class Visitor:
         """The id of each device's environment; visits that are not kept need none."""
         self.machines = machines or Machines()
         self.onnx_cache = onnx_cache
+        self.trial = trial
+        """The file of an exported layer that backends are tried with, where layers come exported."""
         self._workers: dict[tuple[str, int], WorkerClient] = {}
 
     def __enter__(self) -> Visitor:
@@ -62,8 +79,11 @@ class Visitor:
             worker.stop()
         self.machines.stop()
 
-    def visit(self, point: Point, pass_number: int) -> Visit:
-        """Measure a point once. What goes wrong with the layer is a status in the result, not an exception."""
+    def visit(self, point: Point, pass_number: int, exported: Path | None = None) -> Visit:
+        """Measure a point once, of the exported layer in a file if there is one.
+
+        What goes wrong with the layer is a status in the result, not an exception.
+        """
         began = time.perf_counter()
         started_at = time.time()
         machine = self.machines[self.devices[point.device].transport]
@@ -74,7 +94,7 @@ class Visitor:
         answers: dict[str, Any] = {}
         quantities: dict[str, float | str] = {}
         try:
-            answers |= worker.ask(self._prepare_request(point, pass_number), self.options.timeout_s)
+            answers |= worker.ask(self._prepare_request(point, pass_number, exported), self.options.timeout_s)
             quantities |= answers["quantities"]
             answers |= self._hold(worker, machine, point)
             answers |= worker.ask(self._measure_request(point), self.options.timeout_s)
@@ -100,7 +120,9 @@ class Visitor:
     def _worker_for(self, point: Point) -> WorkerClient:
         place = (point.device, point.condition.threads)
         if place not in self._workers:
-            self._workers[place] = WorkerClient(self.devices[point.device], point.condition.threads, self.onnx_cache)
+            device = self.devices[point.device]
+            trial = None if device.backend.runs_module else self.trial
+            self._workers[place] = WorkerClient(device, point.condition.threads, self.onnx_cache, trial)
         self._workers[place].start()
         return self._workers[place]
 
@@ -112,23 +134,26 @@ class Visitor:
         with device_answers(point.device):
             asked = point.condition.utilization
             held = machine.hold(0.0 if worker.has_own_load else asked, worker.layer_process)
-        return worker.hold(asked) if worker.has_own_load else held
+        return {**held, **worker.hold(asked)} if worker.has_own_load else held
 
-    def _prepare_request(self, point: Point, pass_number: int) -> dict[str, Any]:
+    def _prepare_request(self, point: Point, pass_number: int, exported: Path | None) -> dict[str, Any]:
         return {
             "do": "prepare",
             "kind": point.layer.kind,
             "layer": point.layer.values,
             "condition": point.condition.values,
             "first": pass_number == 0,
+            "exported": None if exported is None else str(exported),
         }
 
     def _measure_request(self, point: Point) -> dict[str, Any]:
+        loaded = point.condition.utilization > 0
         return {
             "do": "measure",
             "seconds": self.options.visit_time_s,
             "precision": self.options.precision,
-            "quantile": LOADED_QUANTILE if point.condition.utilization > 0 else IDLE_QUANTILE,
+            "quantile": LOADED_QUANTILE if loaded else IDLE_QUANTILE,
+            "reference": not loaded,  # a load that is held slows the reference as it is meant to slow the layer
         }
 
 
