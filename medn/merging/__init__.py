@@ -1,0 +1,1 @@
+"""Runs that were made apart, brought together as one."""
