@@ -164,7 +164,10 @@ class BitTrees:
         self.factor = words.dtype(DE_BRUIJN[words.dtype])
         self.shift = words.dtype(words.bits - int(words.bits).bit_length() + 1)
         self.offsets = np.arange(words.count) * words.bits
-        self.values = self._values(nodes, words)
+        bits = words.dtype(1) << np.arange(words.bits, dtype=words.dtype)
+        self.values = self._values(nodes, words, (bits * self.factor >> self.shift).astype(np.intp))
+        self.leaves = self._values(nodes, words, np.arange(words.bits))
+        """The same in the order of the bits."""
         self.ones = np.ones(words.count)
         self.constant = float(self.values.sum()) if not self.thresholds.of_feature else 0.0
 
@@ -188,21 +191,14 @@ class BitTrees:
         left &= right
         return left
 
-    def _values(self, nodes: Nodes, words: Words) -> Array:
+    @staticmethod
+    def _values(nodes: Nodes, words: Words, slots: NDArray[np.intp]) -> Array:
         """The value of each leaf, where its bit leads to."""
-        bits = words.dtype(1) << np.arange(words.bits, dtype=words.dtype)
-        slots = (bits * self.factor >> self.shift).astype(np.intp)
         leaf, tree = nodes.leaf[nodes.is_leaf], nodes.tree[nodes.is_leaf]
         word, bit = np.divmod(leaf, words.bits - 1)
         values = np.zeros(words.count * words.bits)
         values[(words.first[tree] + word) * words.bits + slots[bit + 1]] = nodes.number[nodes.is_leaf]
         return values
-
-    def one(self, row: Array) -> float:
-        if not self.thresholds.of_feature:
-            return self.constant
-        leaves = np.bitwise_and.reduce(self.table.take(self.thresholds.one(row), 0), 0)
-        return float(self.values.take(self._places(leaves)).dot(self.ones))
 
     def _places(self, leaves: NDArray[Any]) -> NDArray[np.intp]:
         """Where the value of the one leaf of each word is; the words are used up."""

@@ -9,14 +9,19 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from medn.core.metrics import score
 from medn.core.table import Array, Schema, Table
+from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.form import Parts, restore
+from medn.regressors.forms.constant import Constant
 from medn.regressors.regressor import Effort, Fitted, Regressor, regressors
+from medn.regressors.sources import Sources, with_sources
+from medn.regressors.views import View
 
 SCHEMA = Schema(
     (
@@ -25,6 +30,9 @@ SCHEMA = Schema(
     ),
     {"function": ("relu", "tanh", "silu")},
 )
+
+SECONDS = 3.0
+"""Enough for a few hundred rows, and little enough for every family to be fitted several times."""
 
 
 def make_table(rows: int, seed: int = 0) -> Table:
@@ -46,30 +54,42 @@ def make_table(rows: int, seed: int = 0) -> Table:
     return Table(SCHEMA, inputs, seconds, np.array([f"layer {row}" for row in range(rows)]))
 
 
+@cache
+def made_up_sources() -> Sources:
+    """Two devices that are like this one: a slower one, and one that small layers suit better."""
+    table, same = make_table(100, seed=9), View.same(len(SCHEMA.names))
+    known = [replace(table, target=target) for target in (3 * table.target, 0.1 * table.target**0.8)]
+    forms = tuple(plain_roofline(each, Effort(seconds=SECONDS)) or Constant(0.0) for each in known)
+    return Sources(("slow", "quick"), forms, (same, same), (0, 1))
+
+
+def make_known_table(rows: int, seed: int = 0) -> Table:
+    """The same rows with what is known of them on other devices."""
+    return with_sources(make_table(rows, seed), made_up_sources())
+
+
 @pytest.fixture(scope="session")
 def latency_table() -> Callable[..., Table]:
     """Makes a table of so many rows."""
-    return make_table
+    return make_known_table
 
 
 @pytest.fixture(scope="session")
 def train() -> Table:
-    return make_table(300, seed=1)
+    return make_known_table(300, seed=1)
 
 
 @pytest.fixture(scope="session")
 def validation() -> Table:
-    return make_table(80, seed=2)
+    return make_known_table(80, seed=2)
 
 
 @pytest.fixture(scope="session")
 def held_out() -> Table:
-    return make_table(150, seed=3)
+    return make_known_table(150, seed=3)
 
 
 FAMILIES = [name for name in regressors if regressors[name].missing() is None]
-SECONDS = 3.0
-"""Enough for a few hundred rows, and little enough for every family to be fitted several times."""
 
 Fit = Callable[[str], Fitted]
 

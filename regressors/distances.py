@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
+from medn.program.formulas import in_blocks
+from medn.program.symbols import StepTable, Symbol
 
 ROWS_AT_ONCE = 256
 """So many queries at once keep their distances to a few thousand points in the cache."""
@@ -25,22 +28,28 @@ class Points:
 
     def __init__(self, saved: NDArray[np.floating]) -> None:
         self.saved = saved
-        self._transposed = np.ascontiguousarray(saved.T, dtype=np.float64)
-        self._squares = (self._transposed**2).sum(axis=0)
+        self.transposed = np.ascontiguousarray(saved.T, dtype=np.float64)
+        self._squares = (self.transposed**2).sum(axis=0)
 
     def map(self, queries: Array, function: Callable[[Array], Array]) -> Array:
         """What the function makes of the squared distances, one number per query."""
-        result = np.empty(len(queries))
-        step = max(1, min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // max(1, len(self.saved))))
-        for start in range(0, len(queries), step):
-            block = slice(start, start + step)
-            result[block] = function(self.squared(queries[block]))
-        return result
+        step = min(ROWS_AT_ONCE, NUMBERS_AT_ONCE // max(1, len(self.saved)))
+        return in_blocks(queries, lambda block: function(self.squared(block)), step)
 
     def squared(self, queries: Array) -> Array:
         """The squared distance of each query to each point."""
-        squared = queries @ self._transposed
+        squared = queries @ self.transposed
         squared *= -2.0
         squared += self._squares
         squared += (queries**2).sum(axis=1)[:, None]
         return np.maximum(squared, 0.0, out=squared)
+
+
+def near_points(
+    operation: str, queries: Any, points: Points, function: Callable[[Array], Array], facts: tuple[Any, ...]
+) -> Any:
+    """What a function of the squared distances to points says of each query; `facts` tell engines what it does."""
+    if isinstance(queries, Symbol):
+        data = StepTable(operation, (points, function, *facts))
+        return queries.tape.note(operation, [queries], 1, 1, data=data)
+    return points.map(queries, function)

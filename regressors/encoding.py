@@ -7,7 +7,7 @@ standardised, and every category becomes a column of its own; an unknown categor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -79,19 +79,18 @@ class Encoding:
         return len(self.names)
 
     def transform(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """`width` columns for each row of inputs; a single row may come as an array of one dimension."""
-        # Few and cheap calls in place: this stands before every prediction of a single row.
-        numeric, categorical, zero, centre = self._plan
-        values = inputs.take(numeric, axis=-1)
-        logged = values[..., : len(self.unit)]
-        np.maximum(logged, zero, out=logged)
-        logged += self.unit
-        np.log(logged, out=logged)
-        values -= centre
-        values *= self.factor
+        """`width` columns for each row of inputs; a formula, which is traced with symbols too."""
+        logged, plain = np.split(self.numeric, [len(self.unit)])
+        parts = []
+        if len(logged):
+            parts.append(np.log(np.maximum(inputs.take(logged, axis=1), 0.0) + self.unit))
+        if len(plain):
+            parts.append(inputs.take(plain, axis=1))
+        values = np.concatenate(parts, axis=1) if parts else inputs.take(self.numeric, axis=1)
+        values = (values - self._centre) * self.factor
         if not len(self.code):
             return values
-        return np.concatenate((values, inputs.take(categorical, axis=-1) == self.code), axis=-1, dtype=values.dtype)
+        return np.concatenate((values, (inputs.take(self.categorical, axis=1) == self.code) * 1.0), axis=1)
 
     def pull_back(self, inputs: Array, gradient: Array) -> Array:
         """The gradient by the inputs, of something whose gradient by the encoded columns is given, row by row."""
@@ -104,17 +103,11 @@ class Encoding:
         return pulled
 
     @cached_property
-    def _plan(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any], NDArray[Any]]:
-        """Places as numpy takes them at once, zeros, and the centre of log(unit + x), which is quicker than log1p."""
+    def _centre(self) -> Array:
+        """The centre of log(unit + x), which is quicker than log1p."""
         centre = self.centre.copy()
         centre[: len(self.unit)] += np.log(self.unit)
-        return self.numeric.astype(np.intp), self.categorical.astype(np.intp), np.zeros_like(self.unit), centre
-
-    @cached_property
-    def single(self) -> Encoding:
-        """The same in single precision, for inputs in single precision: three times as fast for many rows."""
-        fields = ("unit", "centre", "factor", "code")
-        return replace(self, **{field: getattr(self, field).astype(np.float32) for field in fields})
+        return centre
 
     def check(self, width: int) -> None:
         """That it takes rows of so many inputs; numbers keep to what single precision holds."""

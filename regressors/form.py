@@ -7,8 +7,9 @@ there is to save: `parts` gives it, `restore` takes it back, and no code is read
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from medn.core.errors import UsageError
 from medn.core.registry import Registry
 from medn.core.table import Array
+from medn.program.engines import NUMPY, Machine, engine, machine
+from medn.program.symbols import NOT_TRACED, traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +50,35 @@ class Form(ABC):
 
     @abstractmethod
     def log_value(self, inputs: Array) -> Array:
-        """Logarithm of what was learned, one per row of inputs."""
+        """Logarithm of what was learned, one per row of inputs.
+
+        A formula of NumPy: what traces it with symbols (medn.program.symbols) has a program for every engine. One that
+        cannot be traced is run as it stands, which is slower.
+        """
+
+    def run(self, inputs: Array) -> Array:
+        """The same by the engine that is there."""
+        machine = self._machines(inputs.shape[1])
+        return self.log_value(inputs) if machine is None else machine.run(inputs.T)[0]
 
     def one(self, row: Array) -> float:
         """The same of a single row of inputs, given as an array of one dimension."""
-        return float(self.log_value(row[None])[0])
+        return float(self.run(row[None])[0])
+
+    @cached_property
+    def _machines(self) -> Callable[[int], Machine | None]:
+        """The program for rows of so many inputs, ready to be run; None where NumPy runs the formula itself."""
+
+        @cache
+        def made(width: int) -> Machine | None:
+            if engine() == NUMPY:
+                return None
+            try:
+                return machine(traced(width, lambda inputs: [self.log_value(inputs)]))  # type: ignore[arg-type]
+            except NOT_TRACED:
+                return None
+
+        return made
 
     def gradient(self, inputs: Array) -> Array:
         """How the logarithm changes with each input, in the shape of the inputs."""
@@ -75,9 +102,14 @@ class Form(ABC):
     def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Form:
         """The form that `parts` describes; `inner` are the forms inside it, restored and checked."""
 
+    @classmethod
+    def inner_widths(cls, parts: Parts, width: int) -> Sequence[int]:
+        """How many inputs each form inside takes, where the form itself takes so many."""
+        return (width,) * len(parts.inner)
+
     def predict(self, inputs: Array) -> Array:
         """What was learned, in its unit."""
-        return np.exp(self.log_value(inputs))
+        return np.exp(self.run(inputs))
 
 
 MOST_LEVELS = 8
@@ -94,6 +126,8 @@ def restore(parts: Parts, width: int) -> Form:
         raise ValueError(f"forms inside forms must be at most {MOST_LEVELS} levels deep")
     if parts.form not in forms:
         raise UsageError(forms.absence(parts.form))
-    form = forms[parts.form].from_parts(parts, tuple(restore(each, width) for each in parts.inner))
+    widths = forms[parts.form].inner_widths(parts, width)
+    inner = tuple(restore(each, own) for each, own in zip(parts.inner, widths, strict=True))
+    form = forms[parts.form].from_parts(parts, inner)
     form.check(width)
     return form

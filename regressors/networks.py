@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from medn.core.table import Array, Table
-from medn.network.design import SETTINGS
+from medn.network.design import SCALED_ROWS, SETTINGS
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.network import NetworkForm
@@ -111,7 +111,8 @@ def _prepared(
         encoded = encoding.transform(table.inputs)
         targets = task_targets(design.tasks, table, encoded)
         scales = {task: _centre_and_spread(values) for task, values in targets.items()}
-        shapes[kind] = KindShape(encoding.width, len(encoding.numeric), scales, common.get(kind))
+        has_scale = design.input_scale and len(table) >= SCALED_ROWS
+        shapes[kind] = KindShape(encoding.width, len(encoding.numeric), scales, common.get(kind), has_scale)
         checked = encoding.transform(validation.inputs)
         examples[kind] = Examples.of(encoded, targets, checked, np.log(validation.target))
     return shapes, examples

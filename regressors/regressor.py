@@ -87,10 +87,16 @@ class Regressor(ABC):
     """Whether it is fitted once for all kinds of a device, by `fit_together`."""
     share: ClassVar[float] = 1.0
     """How much of the tuning time it gets, next to the other families."""
+    is_late: ClassVar[bool] = False
+    """Whether others are fitted before it where many families compete for little time: it seldom wins there."""
     extrapolates: ClassVar[bool] = False
     """Whether its predictions go on sensibly beyond what it has seen, where no check says otherwise."""
     learns_further: ClassVar[bool] = False
     """Whether it learns the memory and energy of layers as well: for families that are quick to ask and small."""
+    further_rows: ClassVar[int] = 0
+    """With fewer rows than this it does not, and of quantities that light families learn well never: it is larger."""
+    needs_sources: ClassVar[bool] = False
+    """Whether it leans on what is known of other devices, and so learns only where there are any (`medn adapt`)."""
     largest: ClassVar[int | None] = None
     """More rows than this are thinned out before fitting, for families whose cost grows faster than the rows."""
 
@@ -136,6 +142,10 @@ class Regressor(ABC):
 regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")
 
 
-def usual_families() -> list[str]:
+def usual_families(has_sources: bool = False) -> list[str]:
     """What is trained where nothing is named: of what is no part of `train`, only that which is installed."""
-    return [name for name in regressors if regressors[name].extra == Regressor.extra or not regressors[name].missing()]
+    return [
+        each.name
+        for each in regressors.values()
+        if (each.extra == Regressor.extra or not each.missing()) and (has_sources or not each.needs_sources)
+    ]

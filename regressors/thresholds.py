@@ -6,11 +6,7 @@ follow, so numpy alone is faster than an interpreter of trees, as long as the ta
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from itertools import repeat
-from operator import itemgetter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,21 +45,6 @@ class Thresholds:
     def allow_table(self, row_bytes: int) -> bool:
         """Whether a table of so many bytes a row is small enough."""
         return self.rows * row_bytes <= LARGEST_TABLE
-
-    def one(self, row: Array) -> list[int]:
-        """The rows of a table that a row of inputs selects."""
-        return list(map(bisect_left, repeat(self._in_a_row), self._asked(row.tolist()), self.starts, self.ends))
-
-    @cached_property
-    def _in_a_row(self) -> list[float]:
-        """All thresholds in the order of the table, with a place for the row above the last one of each feature."""
-        return [number for values in self.of_feature.values() for number in (*values.tolist(), np.inf)]
-
-    @cached_property
-    def _asked(self) -> Callable[[list[float]], tuple[float, ...]]:
-        """Picks the features that are asked for out of a row."""
-        features = list(self.of_feature)
-        return itemgetter(*features) if len(features) > 1 else lambda numbers: (numbers[features[0]],)
 
     def combined(self, inputs: Array, table: NDArray[Any], by: np.ufunc) -> Iterator[tuple[slice, NDArray[Any]]]:
         """What the rows of a table that each input selects come to, a block of inputs at a time.

@@ -23,7 +23,7 @@ class Mode:
     about: str
     tolerance: float
     """How much larger than the best an error may be, as a share of it."""
-    tied_level: float
+    tied_level: float | None
     """An error is near as well if the confidence interval of this level around the difference holds zero."""
     price: Callable[[Cost], float]
 
@@ -45,14 +45,16 @@ def _time_and_bytes(cost: Cost) -> float:
     return float(np.log(max(cost.us, 1e-3)) + np.log(max(cost.bytes, 1.0)))
 
 
-_ALMOST_SAME = 0.5
+_SAME = 0.01
+"""What is nearly the smallest error. An interval around the difference would call much the same, on few layers, that is
+not: it costs more error than time."""
+
 _MAYBE_SAME = 0.8
-"""Rows of validation are few, so a wide interval calls much the same that is not: it costs more error than time."""
 
 MODES = {
     mode.name: mode
     for mode in (
-        Mode("accuracy", "the smallest error; what is tied goes to the faster", 0.0, _ALMOST_SAME, _time_then_bytes),
+        Mode("accuracy", "the smallest error; of what is within 1 % of it the faster", _SAME, None, _time_then_bytes),
         Mode("balanced", "near the smallest error, time x bytes small", 0.05, _MAYBE_SAME, _time_and_bytes),
         Mode("fast", "the fastest with up to 1.5 times the best error", 0.5, _MAYBE_SAME, _time_then_bytes),
         Mode("small", "the smallest with up to 1.5 times the best error", 0.5, _MAYBE_SAME, _bytes_then_time),

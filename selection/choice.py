@@ -58,14 +58,16 @@ def choose(options: Sequence[Option], budget: Budget, share: Shares, seed: int =
     """
     mode = MODES[budget.mode]
     worth = {place: front(found) for place, found in by_place(options).items()}
-    best = _least(worth, lambda option: share[option.place] * option.error, budget, share, fixed)
+    best = _least(worth, lambda option: share[option.place] * option.believed, budget, share, fixed)
     near = {place: [each for each in worth[place] if _is_near(each, best[place], mode, seed)] for place in worth}
     return _least(near, lambda option: share[option.place] * mode.price(option.cost), budget, share, fixed)
 
 
 def _is_near(option: Option, best: Option, mode: Mode, seed: int) -> bool:
-    if option.error <= best.error * (1 + mode.tolerance):
+    if option.believed <= best.believed * (1 + mode.tolerance):
         return True
+    if mode.tied_level is None:
+        return False
     return mean_difference(option.errors, best.errors, option.groups, mode.tied_level, seed).low <= 0
 
 

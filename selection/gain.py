@@ -5,30 +5,15 @@ Layers are drawn again with replacement within every place, each with all its ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medn.core.bootstrap import DRAWS, Estimate, counts, estimate, mean_of_layers, per_layer
 from medn.core.metrics import relative_errors
 from medn.core.table import Array
-
-DRAWS = 1000
-LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its bootstrap confidence interval."""
-
-    value: float
-    low: float
-    high: float
-    level: float = LEVEL
-
-    def as_json(self) -> dict[str, float]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +37,10 @@ class Bootstrap:
     """One row per draw, one column per scheme."""
 
     def accuracy_of(self, scheme: str) -> Estimate:
-        return _estimate(self.accuracy[:, self.schemes.index(scheme)])
+        return estimate(self.accuracy[:, self.schemes.index(scheme)])
 
     def r2_of(self, scheme: str) -> Estimate:
-        return _estimate(self.r2[:, self.schemes.index(scheme)])
+        return estimate(self.r2[:, self.schemes.index(scheme)])
 
     def accuracy_gain(self, scheme: str, over: str) -> Estimate:
         return self._gain(self.accuracy, scheme, over)
@@ -64,12 +49,7 @@ class Bootstrap:
         return self._gain(self.r2, scheme, over)
 
     def _gain(self, drawn: Array, scheme: str, over: str) -> Estimate:
-        return _estimate(drawn[:, self.schemes.index(scheme)] - drawn[:, self.schemes.index(over)])
-
-
-def _estimate(drawn: Array, level: float = LEVEL) -> Estimate:
-    low, high = np.nanquantile(drawn[1:], [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(drawn[0]), float(low), float(high), level)
+        return estimate(drawn[:, self.schemes.index(scheme)] - drawn[:, self.schemes.index(over)])
 
 
 def bootstrap(places: Sequence[Judged], seed: int = 0, draws: int = DRAWS) -> Bootstrap:
@@ -80,33 +60,16 @@ def bootstrap(places: Sequence[Judged], seed: int = 0, draws: int = DRAWS) -> Bo
     accuracy, r2 = np.zeros((2, draws + 1, len(schemes)))
     for place in places:
         sums = _Sums.of(place, schemes)
-        for draw, counts in enumerate(_counts(len(sums.about), draws, random)):
-            own_accuracy, own_r2 = sums.scores(counts)
+        for draw, drawn in enumerate(counts(len(sums.about), draws, random)):
+            own_accuracy, own_r2 = sums.scores(drawn)
             accuracy[draw] += place.weight / whole * own_accuracy
             r2[draw] += place.weight / whole * own_r2
     return Bootstrap(schemes, accuracy, r2)
 
 
-def mean_difference(
-    first: Array, second: Array, groups: NDArray[np.str_], level: float, seed: int = 0, draws: int = DRAWS
-) -> Estimate:
+def mean_difference(first: Array, second: Array, groups: NDArray[np.str_], level: float, seed: int = 0) -> Estimate:
     """By how much the mean of the first exceeds that of the second, row by row on the same layers."""
-    sums = _per_layer(groups, np.column_stack([np.ones(len(first)), first - second]))
-    totals = np.array([counts @ sums for counts in _counts(len(sums), draws, np.random.default_rng(seed))])
-    return _estimate(totals[:, 1] / totals[:, 0], level)
-
-
-def _counts(layers: int, draws: int, random: np.random.Generator) -> Iterator[Array]:
-    """How often each layer counts: once at first, then as often as it is drawn."""
-    yield np.ones(layers)
-    for _ in range(draws):
-        yield np.bincount(random.integers(layers, size=layers), minlength=layers).astype(np.float64)
-
-
-def _per_layer(groups: NDArray[np.str_], columns: Array) -> Array:
-    """The sums of columns over the rows of each layer."""
-    names, layer = np.unique(groups, return_inverse=True)
-    return np.column_stack([np.bincount(layer, column, len(names)) for column in columns.T])
+    return mean_of_layers(first - second, groups, level, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +90,7 @@ class _Sums:
         errors = np.column_stack([relative_errors(each, place.measured_s) for each in predicted])
         squares = np.column_stack([(each - place.measured_s) ** 2 for each in predicted])
         about = np.column_stack([np.ones(len(centred)), centred, centred**2])
-        return cls(*(_per_layer(place.groups, columns) for columns in (about, errors, squares)))
+        return cls(*(per_layer(place.groups, columns) for columns in (about, errors, squares)))
 
     def scores(self, counts: Array) -> tuple[Array, Array]:
         """Accuracy and R2 of every scheme when each layer counts so many times."""

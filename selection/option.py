@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 from numpy import str_
 from numpy.typing import NDArray
 
@@ -27,6 +28,21 @@ class Cost:
 
 NO_COST = Cost(0.0, 0.0, 0.0)
 
+LUCK = 8.0
+"""By how much an error counts as larger for a single candidate, as a share of it, times the number of layers."""
+
+
+def believed_error(error: float, shares: Iterable[float], layers: int) -> float:
+    """What is believed of an error on few layers: whatever looks best by itself looks so by luck too.
+
+    A mean of several is less a matter of luck: what is added goes with the sum of the squared shares, and is nothing
+    where layers are many.
+
+    >>> round(believed_error(0.1, [1.0], 80), 4), round(believed_error(0.1, [0.5, 0.5], 80), 4)
+    (0.11, 0.105)
+    """
+    return error * (1 + LUCK * sum(share**2 for share in shares) / layers)
+
 
 @dataclass(frozen=True, eq=False)
 class Option:
@@ -45,6 +61,11 @@ class Option:
     @cached_property
     def error(self) -> float:
         return float(self.errors.mean())
+
+    @cached_property
+    def believed(self) -> float:
+        """What it is chosen by."""
+        return believed_error(self.error, self.members.values() or (1.0,), len(np.unique(self.groups)))
 
 
 Selection = Mapping[str, Option]

@@ -37,5 +37,5 @@ def nondominated(points: Array) -> NDArray[np.bool_]:
 def front(options: Iterable[Option]) -> list[Option]:
     """The options of one place that no other equals or beats in error, time, bytes and load time."""
     found = list(options)
-    points = [[option.error, option.cost.us, option.cost.bytes, option.cost.load_ms] for option in found]
+    points = [[option.believed, option.cost.us, option.cost.bytes, option.cost.load_ms] for option in found]
     return [option for option, keep in zip(found, nondominated(np.array(points)), strict=True) if keep]

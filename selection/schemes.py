@@ -55,4 +55,4 @@ def schemes(options: Sequence[Option], chosen: Selection, budget: Budget, share:
 
 
 def _most_accurate(options: Sequence[Option]) -> Selection:
-    return {place: min(found, key=lambda each: each.error) for place, found in by_place(options).items()}
+    return {place: min(found, key=lambda each: each.believed) for place, found in by_place(options).items()}

@@ -33,9 +33,8 @@ COSTS_FILE = "costs.json"
 VERSION = 1
 
 ROUNDS = 5
-FEWEST_ROUNDS = 2
-SLOW_S = 0.3
-"""What has taken this long is left out of further rounds, after the fewest."""
+LONG_ENOUGH_S = 0.03
+"""What has taken this long is left out of further rounds: the processor time of a call that long is known by then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +113,9 @@ class _Timing:
         self.some, self.many = (np.resize(inputs, (rows, inputs.shape[1])) for rows in (100, 10_000))
         self.tree, arrays = pack(timed.form.parts())
         self.written = safetensors.numpy.save(arrays)
+        self.loaded: Form | None = None
+        self.grown = 0
+        """Bytes by which the process has grown when the form was loaded once more."""
         self.seconds: dict[str, list[float]] = {"1": [], "100": [], "10000": [], "load": []}
         self.ratios: dict[str, list[float]] = {name: [] for name in self.seconds}
         self.form.one(self.row)  # what happens once, such as starting a runtime, belongs to loading
@@ -123,23 +125,35 @@ class _Timing:
         self._time("1", lambda: self.form.one(self.row))
         self._time("100", lambda: self.form.predict(self.some))
         self._time("10000", lambda: self.form.predict(self.many))
+        if self.seconds["load"]:
+            self._time("load", self._load)
+        else:
+            self._load_first()
+        self.loaded = None
+
+    def _load_first(self) -> None:
+        import psutil
+
+        process = psutil.Process()
+        gc.collect(1)  # what the form before left; going through the whole process takes longer than all else here
+        before = process.memory_info().rss
         self._time("load", self._load)
+        self.grown = process.memory_info().rss - before
 
     def _time(self, name: str, call: Callable[[], object]) -> None:
         found = self.seconds[name]
-        if len(found) >= FEWEST_ROUNDS and sum(found) > SLOW_S:
+        if sum(found) > LONG_ENOUGH_S:
             return
         # The reference stands right beside it: the machine may be slower by the time the next form comes.
         reference_s = processor_seconds(reference, self.clock)
         found.append(processor_seconds(call, self.clock))
         self.ratios[name].append(found[-1] / reference_s)
 
-    def _load(self) -> Form:
+    def _load(self) -> None:
         import safetensors.numpy
 
-        form = restore(unpack(self.tree, safetensors.numpy.load(self.written)), len(self.row))
-        form.one(self.row)
-        return form
+        self.loaded = restore(unpack(self.tree, safetensors.numpy.load(self.written)), len(self.row))
+        self.loaded.one(self.row)
 
     def costs(self) -> FormCosts:
         seconds = {name: statistics.median(found) for name, found in self.seconds.items()}
@@ -157,21 +171,14 @@ class _Timing:
         )
 
     def _resident_bytes(self) -> int:
-        import psutil
-
-        process = psutil.Process()
-        gc.collect(1)  # what the form before left; going through the whole process takes longer than all else here
-        before = process.memory_info().rss
-        form = self._load()
-        grown = process.memory_info().rss - before
         tracemalloc.start()
         try:
-            traced = self._load()
+            self._load()
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        del form, traced
-        return max(held, grown)
+        self.loaded = None
+        return max(held, self.grown)
 
 
 def _read(file: Path, machine: str) -> dict[str, FormCosts]:

@@ -9,16 +9,17 @@ import numpy as np
 
 from medn.choosing.costs import form_key
 from medn.choosing.evaluation import Evaluated, predictions
-from medn.core.table import Array
 from medn.core.values import content_key
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.checked import Checked, mixed
-from medn.deployed.facts import Trials
+from medn.deployed.facts import TRAIN, Trials
 from medn.regressors.form import Form
+from medn.regressors.forms.stack import Stack, merged
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.selection.ensembles import Weights, ensemble_name, offered
 from medn.training.extrapolation import restored
-from medn.training.scoring import judged
+from medn.training.prepared import RangeEdge
+from medn.training.scoring import held_out_of, judged, way_beyond, with_test_certainty
 
 
 def with_ensembles(evaluated: Evaluated) -> Evaluated:
@@ -29,6 +30,7 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
             {name: np.log(own["validation"]) for name, own in evaluated.predicted_s.items()},
             evaluated.prepared.validation.target,
             {name: candidate.row_us for name, candidate in evaluated.candidates.items()},
+            len(np.unique(evaluated.prepared.validation.groups)),
         )
     }
     made = {name: ensemble(evaluated, name, weights) for name, weights in ensembles.items()}
@@ -42,24 +44,25 @@ def with_ensembles(evaluated: Evaluated) -> Evaluated:
 
 def ensemble(evaluated: Evaluated, name: str, weights: Weights) -> Candidate:
     """The candidate that is the mean of others by their weights."""
-    members = [evaluated.candidates[member] for member in weights]
+    members, prepared = [evaluated.candidates[member] for member in weights], evaluated.prepared
+    # Of members that learned from more and from fewer rows, those from fewer say where it ends.
+    last = max(members, key=lambda member: member.facts.parts_learned_from == TRAIN)
     facts = replace(
         members[0].facts,
         key=content_key([[member.facts.key for member in members], list(weights.values())]),
         settings={"weights": dict(weights)},
         trials=Trials(),
         fit_seconds=sum(member.facts.fit_seconds for member in members),
+        steps=None,
+        learned_from=last.facts.parts_learned_from,
     )
     blank = replace(members[0].without_form(), regressor=name, facts=facts)
     form = folded({deployed_of(each).form: weights[each.regressor] for each in members})
-    roofline = deployed_of(members[0]).roofline
-    way, checked = _usual_way(members, weights), _checked(evaluated, weights)
-    return judged(blank, evaluated.prepared, form, roofline, way, checked, _out_of_fold(members, weights))
-
-
-def _out_of_fold(members: Sequence[Candidate], weights: Weights) -> Array | None:
-    logs = [weights[each.regressor] * each.out_of_fold for each in members if each.out_of_fold is not None]
-    return np.sum(logs, axis=0) if len(logs) == len(members) else None
+    edge = RangeEdge(deployed_of(last).range, deployed_of(last).roofline)
+    checked = _checked(evaluated, weights)
+    way = way_beyond(prepared, checked, _usual_way(members, weights))
+    held_out = np.sum([weights[each.regressor] * held_out_of(each, prepared) for each in members], axis=0)
+    return with_test_certainty(judged(blank, prepared, form, edge, way, held_out, checked), prepared)
 
 
 def _usual_way(members: Sequence[Candidate], weights: Weights) -> str:
@@ -78,7 +81,7 @@ def _checked(evaluated: Evaluated, weights: Weights) -> Checked | None:
     return mixed(checked, weights) if checked.keys() == weights.keys() else None
 
 
-def folded(weights: Mapping[Form, float]) -> WeightedSum:
+def folded(weights: Mapping[Form, float]) -> Form:
     """One sum of forms: sums inside are taken apart, and what several members share is computed once."""
     shares: dict[str, float] = {}
     forms: dict[str, Form] = {}
@@ -87,7 +90,12 @@ def folded(weights: Mapping[Form, float]) -> WeightedSum:
             key = form_key(inner)
             forms.setdefault(key, inner)
             shares[key] = shares.get(key, 0.0) + own
-    return WeightedSum(list(forms.values()), list(shares.values()))
+    stacks = [(form, shares[key]) for key, form in forms.items() if isinstance(form, Stack)]
+    one = merged(stacks) if len(stacks) > 1 else None
+    if one is None:
+        return WeightedSum(list(forms.values()), list(shares.values()))
+    others = {form: shares[key] for key, form in forms.items() if not isinstance(form, Stack)}
+    return WeightedSum([one, *others], [1.0, *others.values()])
 
 
 def _terms(form: Form, weight: float) -> list[tuple[Form, float]]:

@@ -12,11 +12,11 @@ from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import StoreState
 from medn.core.table import Array
-from medn.deployed.candidate import Candidate, deployed_of, scores_of
+from medn.deployed.candidate import Candidate, deployed_of
 from medn.runs.tables import read_source
 from medn.training.candidate_store import candidates_root, load_candidates
 from medn.training.prepared import Prepared
-from medn.training.scoring import shipped_scores, validation_values
+from medn.training.scoring import held_out_of, scored_again, tested_values, validation_values, with_test_certainty
 
 ROOFLINE = "roofline"
 """The regressor whose form told the first version how latency grows with the work beyond what was measured."""
@@ -34,7 +34,7 @@ class Evaluated:
     candidates: Mapping[str, Candidate]
     """The good ones by regressor, with what they ship."""
     predicted_s: Mapping[str, Mapping[str, Array]]
-    """By regressor and part, as what ships predicts."""
+    """By regressor and part: of validation rows by what has not learned from them, of test rows by what ships."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """The other ones, with the reason."""
     ensembles: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -120,7 +120,10 @@ def _evaluated(candidates: Sequence[Candidate], tables: TrainedTables) -> Evalua
             good[candidate.regressor] = candidate
     if not good or prepared is None:
         return Lost(device, kind, failed)
-    shipped = {name: as_shipped(each, good.get(ROOFLINE), prepared) for name, each in good.items()}
+    shipped = {
+        name: with_test_certainty(as_shipped(each, good.get(ROOFLINE), prepared), prepared)
+        for name, each in good.items()
+    }
     return Evaluated(device, kind, prepared, shipped, predictions(shipped, prepared), failed)
 
 
@@ -128,8 +131,8 @@ def predictions(candidates: Mapping[str, Candidate], prepared: Prepared) -> dict
     """What each candidate predicts, by part."""
     return {
         name: {
-            "validation": validation_values(deployed_of(each), prepared, each.out_of_fold),
-            "test": deployed_of(each).predict(prepared.test.inputs),
+            "validation": validation_values(held_out_of(each, prepared), prepared),
+            "test": tested_values(each, prepared),
         }
         for name, each in candidates.items()
     }
@@ -144,5 +147,4 @@ def as_shipped(candidate: Candidate, roofline: Candidate | None, prepared: Prepa
     if candidate.facts.table or deployed.roofline or not roofline or roofline.facts.schema != candidate.facts.schema:
         return candidate
     shipped = replace(deployed, roofline=deployed_of(roofline).form)
-    scores = shipped_scores(shipped, prepared, scores_of(candidate).extrapolation)
-    return replace(candidate, deployed=shipped, scores=scores)
+    return scored_again(replace(candidate, deployed=shipped), prepared)

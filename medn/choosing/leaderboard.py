@@ -8,30 +8,37 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medn.choosing.evaluation import Evaluated
 from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError, unknown
+from medn.core.mistaken import told_instead
+from medn.core.notebook import frame, html_table
 from medn.core.registry import known_name
+from medn.core.units import percent
 from medn.core.values import plain
 from medn.deployed.candidate import Candidate, deployed_of, scores_of
-from medn.deployed.facts import FormCosts
+from medn.deployed.facts import ALL, NOTES, FormCosts
 from medn.deployed.packing import Json
 from medn.selection.choice import Shares, overall_error, total_cost
 from medn.selection.gain import Bootstrap
 from medn.selection.option import Selection
 from medn.selection.schemes import CHOSEN, Scheme
 
+if TYPE_CHECKING:
+    import pandas
+
 VERSION = 1
 JSON_FILE = "leaderboard.json"
 CSV_FILE = "leaderboard.csv"
 
 COLUMNS = (
-    *("device", "kind", "candidate", "mape", "median", "p90", "within_5", "within_10", "r2", "spearman"),
+    *("device", "kind", "candidate", "mape", "mape_low", "mape_high"),
+    *("median", "p90", "within_5", "within_10", "r2", "spearman"),
     *("validation_mape", "coverage", "width", "inside_coverage", "inside_width"),
     *("beyond", "extrapolation_mape", "extrapolation_held_mape", "extrapolation_own_mape", "extrapolation_coverage"),
-    *("noise_median", "noise_mean"),
+    *("noise_median", "noise_mean", "never_calm", "calm_mape", "never_calm_mape"),
     *("us_1", "us_100", "us_10000", "ratio_1", "ratio_100", "ratio_10000", "bytes", "load_ms", "resident_bytes"),
     *("fit_s", "pareto", "chosen", "note"),
 )
@@ -51,9 +58,21 @@ MORE_IS_BETTER = (
 
 NO_EXTRAPOLATION = "extrapolation not tried"
 
+REFIT_ALL = f"What the bundle ships {NOTES[ALL]}."
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Leaderboard:
+    """Every candidate of a run with its errors and costs, and ways to choose among them side by side.
+
+    >>> import medn
+    >>> board = medn.leaderboard("runs/laptop")
+    >>> [row["kind"] for row in board.rows if row["chosen"]]
+    ['activation', 'linear']
+    >>> list(board.to_frame().columns[:4])
+    ['device', 'kind', 'candidate', 'mape']
+    """
+
     run: str
     split: str
     seed: int
@@ -68,20 +87,62 @@ class Leaderboard:
     """What choosing brings over one regressor for everything, on test rows."""
     fixed_bytes: int = 0
     """What the bundle has beside what its candidates add to it."""
+    refit_all: bool = False
+    """Whether the bundle ships what was chosen fitted once more on every row."""
+
+    @property
+    def shipped_sentence(self) -> str:
+        """What whoever reads errors here must know of the bundle; nothing where it ships what they are of."""
+        return REFIT_ALL if self.refit_all else ""
+
+    def __repr__(self) -> str:
+        return f"<Leaderboard of {self._caption}>"
+
+    def _repr_html_(self) -> str:
+        """What was chosen first, then by error."""
+        order = sorted(self.rows, key=lambda row: (not row["chosen"], row["mape"] is None, row["mape"]))
+        return html_table(self._caption, [_told(row) for row in order])
+
+    @property
+    def _caption(self) -> str:
+        places = {(row["device"], row["kind"]) for row in self.rows}
+        error = f", error of the chosen {percent(self.schemes[-1]['mape'])}" if self.schemes else ""
+        return f"{self.run}: {len(self.rows)} candidates for {len(places)} layer kinds{error}"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per candidate with all columns; needs pandas."""
+        return frame(self.rows)
 
     def as_json(self) -> Json:
+        """All of it as plain values, as leaderboard.json holds it."""
         return {"version": VERSION, **asdict(self)}
 
     def write(self, folder: Path) -> None:
+        """Write leaderboard.json, and the candidates as leaderboard.csv."""
         atomic_write(folder / CSV_FILE, csv_text(self.rows).encode())
         atomic_write(folder / JSON_FILE, json.dumps(self.as_json(), indent=1).encode())
+
+
+def _told(row: Json) -> Json:
+    """A candidate as people read it."""
+    numbers = {"us a row": row["us_1"], "kB": None if row["bytes"] is None else row["bytes"] / 1e3}
+    return {
+        **{name: row[name] for name in ("device", "kind", "candidate")},
+        "error": percent(row["mape"]),
+        "median": percent(row["median"]),
+        "noise": percent(row["noise_mean"]),
+        **{name: None if value is None else f"{value:.3g}" for name, value in numbers.items()},
+        "chosen": "yes" if row["chosen"] else "",
+        "note": row["note"],
+    }
 
 
 def load_leaderboard(folder: Path) -> Leaderboard:
     """The leaderboard that `medn select` wrote; one sentence if there is none or it is damaged."""
     path = folder / JSON_FILE
     if not folder.is_dir():
-        raise StoreError(f"no run folder {folder}")
+        instead = told_instead(folder)
+        raise StoreError(f"{folder} is no run folder{instead}" if instead else f"no run folder {folder}")
     if not path.is_file():
         raise StoreError(f"{folder} has no leaderboard yet. Make it with: medn select {folder}")
     try:
@@ -163,6 +224,9 @@ def candidate_rows(evaluated: Evaluated, costs: Mapping[str, FormCosts], pareto:
             "extrapolation_coverage": beyond and beyond.covered,
             "noise_median": noise and noise.median,
             "noise_mean": noise and noise.mean,
+            "never_calm": scores.never_calm,
+            "calm_mape": scores.test_calm and scores.test_calm.mape,
+            "never_calm_mape": scores.test_never_calm and scores.test_never_calm.mape,
             **costs[name].as_json(),
             "fit_s": candidate.facts.fit_seconds,
             "pareto": name in pareto,
@@ -181,7 +245,8 @@ def failed_rows(device: str, kind: str, reasons: Mapping[str, str]) -> list[Json
 
 def _note(candidate: Candidate, members: Mapping[str, float]) -> str:
     mixture = " + ".join(f"{weight:.2f} {name}" for name, weight in members.items())
-    return "; ".join(filter(None, [mixture, "" if scores_of(candidate).extrapolation else NO_EXTRAPOLATION]))
+    untried = "" if scores_of(candidate).extrapolation else NO_EXTRAPOLATION
+    return "; ".join(filter(None, [mixture, untried, candidate.facts.learned_note]))
 
 
 def scheme_row(scheme: Scheme, judged: Bootstrap, costs: Mapping[tuple[str, str], FormCosts], share: Shares) -> Json:

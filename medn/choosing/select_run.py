@@ -12,9 +12,10 @@ from medn.choosing.costs import COSTS_FILE, OnProgress, TimedForm, measured_cost
 from medn.choosing.ensembling import with_ensembles
 from medn.choosing.evaluation import STALE, Evaluated, Evaluation, Lost, evaluate_places, predictions
 from medn.choosing.leaderboard import Leaderboard, candidate_rows, failed_rows, front_row, scheme_row
+from medn.choosing.refitting import OnFit, Refits
 from medn.choosing.trained_tables import learned_from
 from medn.core.atomic import atomic_path
-from medn.core.errors import StoreError
+from medn.core.errors import MednError, StoreError, UsageError
 from medn.core.metrics import relative_errors
 from medn.core.registry import known_name
 from medn.core.splits import Split
@@ -52,6 +53,11 @@ class SelectOutcome:
     grown: str | None = None
     """A sentence where the run holds other measurements by now than were trained on."""
 
+    def check_all_chosen(self) -> None:
+        """Refuse to pass over what was asked for and has nothing that can be chosen."""
+        if self.lost:
+            raise MednError(f"nothing could be chosen for {'; for '.join(each.sentence for each in self.lost)}")
+
 
 def select_run(
     folder: Path,
@@ -60,10 +66,15 @@ def select_run(
     kinds: Sequence[str] = (),
     split: Split | None = None,
     measure_again: bool = False,
+    refit_all: bool = False,
     on_progress: OnProgress | None = None,
+    on_fit: OnFit | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SelectOutcome:
-    """Choose, and write RUN/chosen and the leaderboard. What was chosen before for other kinds than these is kept."""
+    """Choose, and write RUN/chosen and the leaderboard. What was chosen before for other kinds than these is kept.
+
+    With `refit_all`, what ships is fitted once more on every row; RUN/chosen has what the errors are of.
+    """
     began = clock()
     root = candidates_root(folder, split or Split())
     evaluation = evaluate_places(folder, split=split)
@@ -81,13 +92,20 @@ def select_run(
         free = [each for each in options if each.place not in before or each.name == before[each.place].regressor]
         selection = choose(free, budget, share, fixed=Cost(0.0, fixed, 0.0))
         board = _leaderboard(folder, places, options, selection, costs, budget, share)
-        board = replace(board, rows=[*board.rows, *_rows_beside(evaluation.lost, carried)], fixed_bytes=sizes.fixed)
+        rows = [*board.rows, *_rows_beside(evaluation.lost, carried)]
+        board = replace(board, rows=rows, fixed_bytes=sizes.fixed, refit_all=refit_all)
         chosen = (*(_chosen(each, selection[each.place].name, costs) for each in places), *carried)
+        shipped = chosen
+        if refit_all:
+            refits = Refits(root.parent, places, on_fit)
+            fitted = [refits.of(place, own) for place, own in zip(places, chosen, strict=False)]
+            shipped = (*_with_costs(places, fitted, sizes, root / COSTS_FILE), *carried)
+            _check_size(sizes.fixed + sum(costs_of(each).bytes for each in shipped), budget)
         _write_chosen(root.parent / CHOSEN_FOLDER, chosen)
         board.write(root.parent)
     kept = tuple(sorted({each.kind for each in before.values()}))
     lost = () if kinds else tuple(evaluation.lost)
-    return SelectOutcome(chosen, board, clock() - began, lost, kept, evaluation.grown)
+    return SelectOutcome(shipped, board, clock() - began, lost, kept, evaluation.grown)
 
 
 def _known_kinds(written: Sequence[str], evaluation: Evaluation) -> list[str]:
@@ -161,6 +179,24 @@ def _costs(
         for each, name in names
         for cost in (measured[each.place, name],)
     }
+
+
+def _with_costs(
+    places: Sequence[Evaluated], fitted: Sequence[Candidate], sizes: Sizes, file: Path
+) -> tuple[Candidate, ...]:
+    """Candidates of places with what they take."""
+    own = [replace(place, candidates={each.regressor: each}) for place, each in zip(places, fitted, strict=True)]
+    costs = _costs(own, sizes, file, measure_again=False, on_progress=None)
+    return tuple(_chosen(place, each.regressor, costs) for place, each in zip(own, fitted, strict=True))
+
+
+def _check_size(size: int, budget: Budget) -> None:
+    """A fit on more rows may be larger than the one that was chosen."""
+    if budget.max_kb is not None and size > 1e3 * budget.max_kb:
+        raise UsageError(
+            f"--refit-all: fitted on every row, what was chosen takes {size / 1e3:.1f} kB, more than --max-kb "
+            f"{budget.max_kb:g}. Allow as much, or choose without --refit-all"
+        )
 
 
 def _options(evaluated: Evaluated, costs: PlaceCosts, rows: int) -> list[Option]:

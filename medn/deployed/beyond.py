@@ -18,6 +18,7 @@ import numpy as np
 
 from medn.core.ranges import WORK_COLUMNS, Flags, MeasuredRange
 from medn.core.table import Array
+from medn.program.formulas import rows_of
 
 HELD, OWN, BOUNDED, EDGE = "held", "own", "bounded", "edge"
 WAYS = (HELD, OWN, BOUNDED, EDGE)
@@ -79,9 +80,9 @@ def _work_growth(inputs: Array, nearest: Array, known: MeasuredRange) -> tuple[A
     """The least, the most and the likely growth of the latency, by what the work is at either end."""
     places = [known.schema.index(name) for name in WORK_COLUMNS if name in known.schema.names]
     if not places:
-        endless = np.full(len(inputs), np.inf)
-        return -endless, endless, np.zeros(len(inputs))
-    growths = np.log(np.maximum(inputs[:, places], 1.0)) - np.log(np.maximum(nearest[:, places], 1.0))
+        return rows_of(inputs, -np.inf), rows_of(inputs, np.inf), rows_of(inputs, 0.0)
+    work, at_edge = inputs.take(places, axis=1), nearest.take(places, axis=1)
+    growths = np.log(np.maximum(work, 1.0)) - np.log(np.maximum(at_edge, 1.0))
     lowest, highest = growths.min(axis=1, initial=0.0) - LEEWAY, growths.max(axis=1, initial=0.0) + LEEWAY
     # The scarcer of the two resources rules the latency; below the range this is the milder shrinking.
     return lowest, highest, growths.max(axis=1)

@@ -8,66 +8,54 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.intervals import LEVEL, Interval, Spread, calibrate, calibrate_in_folds, coverage, fit_spread
+from medn.core.intervals import LEVEL, Interval, calibrate, calibrate_in_folds, coverage, fit_spread
 from medn.core.ranges import Flags
-from medn.core.table import Array, Table
+from medn.core.table import Array
 from medn.deployed.deployed import Answer, Deployed
 from medn.deployed.facts import IntervalCoverage
 
 ABSURD_WIDTH = 3.0
 """High less low, in predictions: a third to three times as long."""
 
-UNCALIBRATED = Interval(LEVEL, 0.0, 0, Spread(0.0, 1.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0))
-"""Stands in for the interval of what is not calibrated yet: no width at all."""
 
+class HeldOut(NamedTuple):
+    """Rows with what was predicted of them by what had not learned from them."""
 
-def calibrated(deployed: Deployed, validation: Table, calibration: Table, level: float = LEVEL) -> Deployed:
-    """The same with the interval that its own predictions call for.
-
-    Where errors are large comes from validation rows, how large they are from calibration rows, which nothing was
-    chosen by. Rows outside the range have a widening of their own: far away they would speak for those inside.
-    """
-    rows = _rows(deployed, validation)
-    spread = fit_spread(rows.predicted, rows.measured, rows.distance)
-    rows = _rows(deployed, calibration)
-    interval = calibrate(spread, rows.predicted, rows.measured, rows.distance, level, rows.groups)
-    return replace(deployed, interval=interval)
-
-
-def calibrated_in_folds(
-    deployed: Deployed,
-    table: Table,
-    out_of_fold: Array,
-    distance: Array,
-    folds: NDArray[np.int8],
-    level: float = LEVEL,
-) -> Deployed:
-    """The same from predictions that were made without the fold of each row, as are the distances of the rows."""
-    kept = _any_or_all(distance <= 1.0)
-    rows = table.take(kept)
-    interval = calibrate_in_folds(
-        np.exp(out_of_fold[kept]), rows.target, distance[kept], rows.groups, folds[kept], level
-    )
-    return replace(deployed, interval=interval)
-
-
-class _Rows(NamedTuple):
-    predicted: Array
+    log_value: Array
     measured: Array
     distance: Array
+    """To what the prediction was learned from."""
+    near: Flags
+    """Whether a row lies where that was measured."""
     groups: NDArray[np.str_]
 
+    def take(self, rows: Flags | slice) -> HeldOut:
+        log_value, measured, distance, near, groups = self
+        return HeldOut(log_value[rows], measured[rows], distance[rows], near[rows], groups[rows])
 
-def _rows(deployed: Deployed, table: Table) -> _Rows:
-    distance, inside = deployed.range.place(table.inputs)
-    kept = _any_or_all(inside)
-    rows = table.take(kept)
-    return _Rows(deployed.predict(rows.inputs), rows.target, distance[kept], rows.groups)
+    @property
+    def only_near(self) -> HeldOut:
+        """All of them where none is. Far away rows would speak for those inside: there a widening is added."""
+        return self.take(self.near) if self.near.any() else self
 
 
-def _any_or_all(near: Flags) -> Flags:
-    """The rows that are near what was measured; all of them where none is."""
-    return near if near.any() else np.ones_like(near)
+def calibrated(validation: HeldOut, calibration: HeldOut, level: float = LEVEL) -> Interval:
+    """The interval that predictions call for.
+
+    Where errors are large comes from validation rows, how large they are from calibration rows, which nothing was
+    chosen by.
+    """
+    rows = validation.only_near
+    spread = fit_spread(np.exp(rows.log_value), rows.measured, rows.distance)
+    rows = calibration.only_near
+    return calibrate(spread, np.exp(rows.log_value), rows.measured, rows.distance, level, rows.groups)
+
+
+def calibrated_in_folds(rows: HeldOut, folds: NDArray[np.int8], level: float = LEVEL) -> Interval:
+    """The same where every row is chosen and calibrated by, each predicted without its fold."""
+    near = rows.only_near
+    own = folds[rows.near] if rows.near.any() else folds
+    return calibrate_in_folds(np.exp(near.log_value), near.measured, near.distance, near.groups, own, level)
 
 
 def width_warning(what: str, width: float | None) -> str | None:
@@ -82,7 +70,7 @@ def width_warning(what: str, width: float | None) -> str | None:
 
 def interval_coverage(deployed: Deployed, answer: Answer, measured: Array) -> IntervalCoverage:
     """How the intervals did on all rows, and on those in range; what lies outside is wide on purpose."""
-    level = deployed.interval.level
+    level = deployed.interval.guaranteed_level
     every = coverage(level, answer.value, answer.low, answer.high, measured)
     found = IntervalCoverage(level, every.rows, every.covered, every.mean_width)
     inside = answer.inside

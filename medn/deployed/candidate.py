@@ -17,9 +17,11 @@ from medn.deployed.facts import FormCosts, ShippedScores, TrainingFacts
 from medn.deployed.packing import Arrays, Json, pack_deployed, unpack_deployed
 
 CHECKED_PREFIX = "checked."
+HELD_OUT, TESTED = "held_out", "tested"
 OUT_OF_FOLD = "out_of_fold"
+"""What these were called while only folds were kept."""
 OWN_FACTS = ("device", "kind", "regressor", "reason", "size_bytes", "row_us", "costs")
-SCORE_FACTS = ("scores", "coverage", "outside", "extrapolation")
+SCORE_FACTS = ("scores", "coverage", "outside", "extrapolation", "never_calm")
 DEPLOYED_FACTS = ("form", "range", "interval", "way", "roofline")
 LONG_FACTS = ("schema", "inputs", "constants", "target", "sheets", "dtypes")
 """Left out of a list for people."""
@@ -43,9 +45,12 @@ class Candidate:
     """What the deployed form takes, as `medn.choosing.costs` measured it; None until then."""
     checked: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """What it says of larger rows than it learned from, so that ensembles can be checked too; it does not ship."""
-    out_of_fold: Array | None = None
-    """Logarithms of what was predicted of each row by what had not learned from its fold; None where rows to choose by
-    were held out. It does not ship."""
+    held_out: Array | None = None
+    """Logarithms of what was predicted of rows by what had not learned from them, though what ships may have: of every
+    row out-of-fold, or of validation rows and then of calibration rows. They are chosen and calibrated by and do not
+    ship; None in candidates of an earlier version, where what ships has not learned from the rows held out."""
+    tested: Array | None = None
+    """Logarithms of what ships predicts of test rows, so that nobody need ask it again; None where nobody has."""
 
     @property
     def answers_for(self) -> tuple[str, ...]:
@@ -63,7 +68,7 @@ class Candidate:
         return width_warning(f"{self.regressor} for {self.kind} on {self.device}", width)
 
     def without_form(self) -> Candidate:
-        return replace(self, deployed=None, checked={}, out_of_fold=None)
+        return replace(self, deployed=None, checked={}, held_out=None, tested=None)
 
     def as_json(self) -> Json:
         """Every fact; what is deployed is packed beside them."""
@@ -138,5 +143,6 @@ def from_description(written: Mapping[str, Any], arrays: Mapping[str, NDArray[An
         row_us=written.get("row_us", 0.0),
         costs=FormCosts.from_json(written["costs"]) if written.get("costs") else None,
         checked=checked,
-        out_of_fold=(arrays or {}).get(OUT_OF_FOLD),
+        held_out=(arrays or {}).get(HELD_OUT, (arrays or {}).get(OUT_OF_FOLD)),
+        tested=(arrays or {}).get(TESTED),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from medn.core.ranges import Flags, MeasuredRange
 from medn.core.table import Array, Schema
 from medn.core.values import Scalar
 from medn.deployed.beyond import HELD, Beyond, seen_from_the_edge
+from medn.program.formulas import either
 from medn.regressors.form import Form
 
 
@@ -55,35 +55,24 @@ class Deployed:
         return found.low, found.high
 
     def answer(self, inputs: Array) -> Answer:
+        """What is said of rows; a formula, which is traced with symbols too."""
         distance, inside = self.range.place(inputs)
-        if inside.all():
-            value = self.form.predict(inputs)
-            return Answer(value, *self.interval.bounds(value, distance), inside)
-        outside = ~inside
-        logs = np.empty(len(inputs))
-        widths = np.empty(len(inputs))
-        if inside.any():
-            logs[inside] = self.form.log_value(inputs[inside])
-            widths[inside] = self.interval.width(logs[inside], distance[inside])
-        beyond = self.beyond(inputs[outside], distance[outside])
-        logs[outside] = beyond.log_value(self.way)
-        widths[outside] = self.interval.width_beyond(beyond.edge, logs[outside], distance[outside], beyond.far)
+        logs, widths = either(inside, self._inside, self._outside, inputs, distance)
         with np.errstate(over="ignore"):  # who asks for the impossible is told so elsewhere
             value, factor = np.exp(logs), np.exp(widths)
-        return Answer(value, value / factor, value * factor, inside)
+            return Answer(value, value / factor, value * factor, inside)
+
+    def _inside(self, inputs: Array, distance: Array) -> tuple[Array, Array]:
+        """The logarithm of the value, and the width of its interval."""
+        logs = self.form.log_value(inputs)
+        return logs, self.interval.width(logs, distance)
+
+    def _outside(self, inputs: Array, distance: Array) -> tuple[Array, Array]:
+        beyond = self.beyond(inputs, distance)
+        logs = beyond.log_value(self.way)
+        return logs, self.interval.width_beyond(beyond.edge, logs, distance, beyond.far)
 
     def beyond(self, inputs: Array, distance: Array) -> Beyond:
         """Rows that lie outside, in every way that they can be predicted."""
         roofline = self.roofline.log_value if self.roofline else None
         return seen_from_the_edge(inputs, distance, self.range, self.form.log_value, roofline)
-
-    def one(self, row: Array) -> tuple[float, float] | None:
-        """The value of a single row between the edges, and the factor of its interval; None if it lies outside.
-
-        The same as `answer` in as few and cheap calls as there can be.
-        """
-        distance = self.range.distance_of_one(row)
-        if not distance <= 1.0:
-            return None
-        log_value = self.form.one(row)
-        return math.exp(log_value), self.interval.factor_of_one(log_value, distance)

@@ -14,6 +14,7 @@ from medn.core.data_sheet import Sheets
 from medn.core.metrics import Scores
 from medn.core.statistic import NoiseFloor
 from medn.core.table import Schema
+from medn.core.units import percent
 from medn.core.values import Scalar, plain, told
 from medn.deployed.packing import Json, pack_schema, unpack_schema
 
@@ -37,6 +38,15 @@ class Trials:
 
     def and_failed(self, reason: str) -> Trials:
         return replace(self, reasons=tuple(dict.fromkeys([*self.reasons, reason])))
+
+
+TRAIN, NOT_TEST, ALL = "train", "not test", "all"
+"""Which rows what ships has learned from: those of training alone, every one that is not for test, or test rows too."""
+
+NOTES = {
+    TRAIN: "has not learned from the rows that were held out to choose and to calibrate by",
+    ALL: "has learned from every row, test rows too: its errors and intervals are those of before",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,29 @@ class TrainingFacts:
     settings: Mapping[str, Any] = field(default_factory=dict)
     trials: Trials = field(default_factory=Trials)
     fit_seconds: float = 0.0
+    steps: int | None = None
+    """After how many steps the rows that were held out err least; None for a family that knows no steps."""
+    learned_from: str = ""
+    """`TRAIN`, `NOT_TEST` or `ALL`; an earlier version did not tell."""
+    learned_rows: int = 0
+    """How many rows what ships has learned from; an earlier version did not tell."""
+    rounds: tuple[float, ...] = ()
+    """The validation error after each round of the training; the last one again for rounds that it was not in."""
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether it has learned from all rows that there are to learn from, as far as is told."""
+        return self.learned_rows >= self.split_sizes.get("train", 0) > 0
+
+    @property
+    def learned_note(self) -> str:
+        """What is unusual about the rows that it has learned from, for whoever uses it; nothing if nothing is."""
+        return NOTES.get(self.parts_learned_from, "")
+
+    @property
+    def parts_learned_from(self) -> str:
+        """The same, also where it was not told: rows in folds were always all learned from."""
+        return self.learned_from or (TRAIN if self.split_sizes.get("validation") else NOT_TEST)
 
     def as_json(self) -> Json:
         schema = pack_schema(self.schema) if self.schema else None
@@ -81,6 +114,7 @@ class TrainingFacts:
             noise=_of(NoiseFloor, noise) if noise else None,
             schema=unpack_schema(schema) if schema else None,
             devices=tuple(written.get("devices", ())),
+            rounds=tuple(written.get("rounds", ())),
             trials=replace(_of(Trials, trials), reasons=tuple(trials.get("reasons", ()))),
         )
 
@@ -121,6 +155,9 @@ class Extrapolation:
         return _of(cls, {**written, "scores": Scores.from_json(written)})
 
 
+_SCORED = ("validation", "test", "test_inside", "test_outside", "test_calm", "test_never_calm")
+
+
 @dataclass(frozen=True)
 class ShippedScores:
     """Errors and coverage of what ships, told alike by whoever tells them."""
@@ -135,15 +172,31 @@ class ShippedScores:
     """Share of test rows outside the range."""
     extrapolation: Extrapolation | None = None
     """None where there was no time to find out, or where rows were too few."""
+    test_calm: Scores | None = None
+    test_never_calm: Scores | None = None
+    """Of the test rows those known to have had no calm visit, and the others; None where there are none of either."""
+    never_calm: float | None = None
+    """Share of test rows that had no calm visit; None where that is known of no row."""
+
+    def told_apart(self, kind: str) -> str:
+        """The error on test rows that were never calm beside that on the others; empty where all were, or may be."""
+        if self.test_never_calm is None or self.never_calm is None:
+            return ""
+        others = f", {percent(self.test_calm.mape)} on the others" if self.test_calm else ""
+        return (
+            f"{kind}: {percent(self.never_calm)} of the test rows were never calm; the mean error is "
+            f"{percent(self.test_never_calm.mape)} on them{others}"
+        )
 
     def as_json(self) -> Json:
-        parts = {name: getattr(self, name) for name in ("validation", "test", "test_inside", "test_outside")}
+        parts = {name: getattr(self, name) for name in _SCORED}
         coverage = {name: value for name, value in asdict(self.coverage).items() if value is not None}
         written: Json = told(
             {
                 "scores": {name: scores.as_json() for name, scores in parts.items() if scores},
                 "coverage": coverage,
                 "outside": self.outside,
+                **({} if self.never_calm is None else {"never_calm": self.never_calm}),
                 "extrapolation": self.extrapolation.as_json() if self.extrapolation else {},
             }
         )
@@ -176,6 +229,9 @@ class ShippedScores:
             parts.get("test_outside"),
             written.get("outside", 0.0),
             Extrapolation.from_json(extrapolation) if extrapolation else None,
+            parts.get("test_calm"),
+            parts.get("test_never_calm"),
+            written.get("never_calm"),
         )
 
 

@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from medn.core.errors import UsageError, unknown
 from medn.core.quantities import FURTHER, all_quantities
 
+SCALED_ROWS = 1_000
+"""From so many rows on, factors of the columns are learned: fewer rows do not tell them."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -22,10 +25,12 @@ class Design:
     blocks: int = 2
     hidden: int = 64
     """Of a block, between its two layers."""
-    frequencies: int = 0
-    """Sines and cosines per numeric input: a little more accurate, and slower to predict with."""
+    frequencies: int = 1
+    """Sines and cosines per numeric input: more accurate, and a little slower to predict with."""
     frequency_spread: float = 0.1
     """Of the first, random frequencies, in waves per standard deviation of an input. They are learned from there on."""
+    input_scale: bool = True
+    """Whether a factor is learned for each column that enters, where rows are not few (`SCALED_ROWS`)."""
     residual: bool = True
     """Whether a block adds to the representation; otherwise it is one layer, as in a plain perceptron."""
     tasks: tuple[str, ...] = ("efficiency", "memory")
@@ -39,19 +44,32 @@ class Schedule:
     """How a network is trained, for however many rows there are."""
 
     epochs: int = 40
-    """Passes over a table of 100,000 rows; smaller tables are passed over more often, up to four times as often."""
+    """Passes over a table of 5,000 rows or more; smaller tables are passed over more often, up to twice as often."""
     learning_rate: float = 1e-2
     weight_decay: float = 0.1
+    """For a table of 30,000 rows or more; smaller ones, which are sooner learned by heart, up to ten times as much."""
     relative_share: float = 0.3
     """The last share of the training that learns by the relative error itself and no longer by the error of the log."""
     patience: float = 0.4
     """The share of the planned training after which no better validation error ends it."""
 
+    def decay(self, rows: int) -> float:
+        """
+        >>> [round(Schedule().decay(rows), 2) for rows in (100, 300, 3_000, 30_000, 300_000)]
+        [1.0, 1.0, 0.32, 0.1, 0.1]
+        """
+        return self.weight_decay * min(max(math.sqrt(30_000 / rows), 1.0), 10.0)
+
     def batch_rows(self, rows: int) -> int:
         return 1 << min(max(round(math.log2(1.5 * math.sqrt(rows))), 4), 9)
 
     def passes(self, rows: int) -> int:
-        return round(self.epochs * min(max(math.pow(100_000 / rows, 0.3), 1.0), 4.0))
+        """More would learn small tables by heart: the validation error rises again before the learning rate is down.
+
+        >>> [Schedule().passes(rows) for rows in (100, 1_000, 5_000, 100_000)]
+        [80, 65, 40, 40]
+        """
+        return round(self.epochs * min(max(math.pow(5_000 / rows, 0.3), 1.0), 2.0))
 
 
 DEFAULTS: Mapping[str, Any] = {**asdict(Design()), **asdict(Schedule())}

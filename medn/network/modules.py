@@ -48,6 +48,8 @@ class KindShape:
     outputs: Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
     """Centre and spread of the targets of each task."""
     common: CommonColumns | None = None
+    has_scale: bool = False
+    """Whether a factor is learned for each of its columns."""
 
 
 class Waves(nn.Module):
@@ -67,14 +69,18 @@ class Waves(nn.Module):
 
 
 class EntryLayer(nn.Module):
-    """From a kind's columns to the representation; what all kinds have in common has weights of its own."""
+    """From a kind's columns to the representation; what all kinds have in common has weights of its own.
+
+    The scale of a column moves all weights that read it at once; it is part of them in the step that is deployed.
+    """
 
     factor: Tensor
     shift: Tensor
 
-    def __init__(self, own: nn.Linear, common: CommonColumns | None, shared: nn.Linear | None) -> None:
+    def __init__(self, own: nn.Linear, has_scale: bool, common: CommonColumns | None, shared: nn.Linear | None) -> None:
         super().__init__()
         self.own = own
+        self.scale = nn.Parameter(torch.ones(own.in_features)) if has_scale else None
         self.shared = shared
         if common:
             self.columns = list(common.columns)
@@ -82,13 +88,15 @@ class EntryLayer(nn.Module):
             self.register_buffer("shift", torch.tensor(common.shift, dtype=torch.float32))
 
     def forward(self, values: Tensor) -> Tensor:
-        result: Tensor = self.own(values)
+        result: Tensor = self.own(values if self.scale is None else values * self.scale)
         if self.shared is not None:
             result = result + self.shared(values[:, self.columns] * self.factor + self.shift)
         return result
 
     def step(self) -> Step:
         weight, bias = self.own.weight.detach().clone(), self.own.bias.detach().clone()
+        if self.scale is not None:
+            weight *= self.scale.detach()
         if self.shared is not None:
             weight[:, self.columns] += self.shared.weight.detach() * self.factor
             bias += self.shared.weight.detach() @ self.shift
@@ -169,7 +177,7 @@ class Network(nn.Module):
 def _entry(design: Design, shape: KindShape, shared: nn.Linear | None) -> nn.Sequential:
     waves = [Waves(shape.numeric, design.frequencies, design.frequency_spread)] if design.frequencies else []
     width = shape.encoded_width + 2 * design.frequencies * shape.numeric
-    return nn.Sequential(*waves, EntryLayer(nn.Linear(width, design.width), shape.common, shared))
+    return nn.Sequential(*waves, EntryLayer(nn.Linear(width, design.width), shape.has_scale, shape.common, shared))
 
 
 def _block(design: Design) -> nn.Module:

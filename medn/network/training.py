@@ -19,6 +19,9 @@ from medn.core.table import Array
 from medn.network.design import Schedule
 from medn.network.modules import LATENCY, Network
 from medn.network.tasks import absolute, all_tasks, relative
+from medn.network.vectors import vectors_of
+
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 ROUND_STEPS = 50
 """A round has at least so many steps, so that small tables do not spend their time on validation."""
@@ -41,6 +44,8 @@ class Examples:
     """Per task, one row per row; NaN where unknown."""
     checked: Tensor
     checked_logs: Tensor
+    partly_known: frozenset[str] = frozenset()
+    """Tasks that some rows have no target for."""
 
     @classmethod
     def of(cls, encoded: Array, targets: Mapping[str, Array], checked: Array, checked_logs: Array) -> Examples:
@@ -48,7 +53,8 @@ class Examples:
             return torch.tensor(values, dtype=torch.float32)
 
         by_task = {task: tensor(values) for task, values in targets.items()}
-        return cls(tensor(encoded), by_task, tensor(checked), tensor(checked_logs))
+        partly_known = frozenset(task for task, values in by_task.items() if values.isnan().any())
+        return cls(tensor(encoded), by_task, tensor(checked), tensor(checked_logs), partly_known)
 
 
 @dataclass
@@ -122,11 +128,13 @@ class _Training:
         self.passes = math.ceil(ROUND_STEPS / steps)
         self.round_steps = steps * self.passes
         self.progress = TrainerState(rounds=max(math.ceil(schedule.passes(rows) / self.passes), 1))
-        self.parameters: list[Tensor] = list(network.parameters())
-        self.average = [parameter.detach().clone() for parameter in self.parameters]
+        self.vectors = vectors_of(network)
         self.best = {kind: Best() for kind in examples}
+        decay = schedule.decay(rows)
         self.optimizer = torch.optim.AdamW(
-            _groups(network, schedule.weight_decay), lr=schedule.learning_rate, fused=True
+            [{"params": [vector.values], "weight_decay": decay if vector.decays else 0.0} for vector in self.vectors],
+            lr=schedule.learning_rate,
+            fused=True,
         )
 
     def run(self) -> dict[str, Best]:
@@ -181,27 +189,39 @@ class _Training:
     def _step(self, kind: str, rows: Tensor, done: float, steps: int) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = self.schedule.learning_rate * one_cycle(done)
+        gradients = self._fresh_gradients(kind)
         one = self.examples[kind]
         targets = {task: values[rows] for task, values in one.targets.items()}
         predicted = self.network(kind, one.encoded[rows])
-        loss = self._loss(predicted, targets, is_late=done >= 1 - self.schedule.relative_share)
-        self.optimizer.zero_grad(set_to_none=True)
+        is_late = done >= 1 - self.schedule.relative_share
+        losses = {
+            task: _mean_loss(
+                (relative if is_late else absolute) if task == LATENCY else self.losses[task],
+                predicted[task],
+                target,
+                task in one.partly_known,
+            )
+            for task, target in targets.items()
+        }
+        loss = self._weighted(losses)
         torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(self.parameters, LARGEST_GRADIENT, foreach=True)
+        length = torch.stack([gradient.norm() for gradient in gradients]).norm()
+        for gradient in gradients:
+            gradient.mul_((LARGEST_GRADIENT / (length + 1e-6)).clamp(max=1.0))
         self.optimizer.step()
         self.progress.step += 1
         # A plain mean at first, then one over about the last fiftieth of the training.
         share = max(1 / self.progress.step, 50 / steps)
-        for average, parameter in zip(self.average, self.parameters, strict=True):
-            average.lerp_(parameter.detach(), min(share, 1.0))
+        for vector in self.vectors:
+            vector.average.lerp_(vector.values, min(share, 1.0))
 
-    def _loss(self, predicted: Mapping[str, Tensor], targets: Mapping[str, Tensor], is_late: bool) -> Tensor:
-        losses = {}
-        for task, target in targets.items():
-            of = (relative if is_late else absolute) if task == LATENCY else self.losses[task]
-            known = ~target.isnan()
-            entries = of(predicted[task], torch.where(known, target, predicted[task].detach()))
-            losses[task] = (entries * known).sum() / known.sum().clamp(min=1)
+    def _fresh_gradients(self, kind: str) -> list[Tensor]:
+        """Zeros, where a kind's gradients are summed up; the optimizer leaves alone what has none."""
+        for vector in self.vectors:
+            vector.values.grad = vector.gradient.zero_() if kind in vector.kinds else None
+        return [vector.gradient for vector in self.vectors if kind in vector.kinds]
+
+    def _weighted(self, losses: Mapping[str, Tensor]) -> Tensor:
         log_variances = self.network.log_variances
         if len(log_variances):
             weighted = [loss * (-log_variances[task]).exp() + log_variances[task] for task, loss in losses.items()]
@@ -213,10 +233,10 @@ class _Training:
 
     def _validate(self) -> None:
         self._keep_if_better()
-        current = [parameter.detach().clone() for parameter in self.parameters]
-        self._set_parameters(self.average)
+        current = [vector.values.clone() for vector in self.vectors]
+        self._set_values([vector.average for vector in self.vectors])
         self._keep_if_better()
-        self._set_parameters(current)
+        self._set_values(current)
 
     def _error(self, path: nn.Module, one: Examples) -> float:
         if not len(one.checked):
@@ -224,10 +244,9 @@ class _Training:
         with torch.no_grad():
             return float(relative(path(one.checked)[:, 0], one.checked_logs).mean())
 
-    def _set_parameters(self, values: list[Tensor]) -> None:
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters, values, strict=True):
-                parameter.copy_(value)
+    def _set_values(self, values: list[Tensor]) -> None:
+        for vector, own in zip(self.vectors, values, strict=True):
+            vector.values.copy_(own)
 
     def _keep_if_better(self) -> None:
         for kind, one in self.examples.items():
@@ -241,6 +260,14 @@ class _Training:
                 best.weights = {name: values.detach().clone() for name, values in path.state_dict().items()}
 
 
+def _mean_loss(loss: Loss, predicted: Tensor, target: Tensor, is_partly_known: bool) -> Tensor:
+    if not is_partly_known:
+        return loss(predicted, target).mean()
+    known = ~target.isnan()
+    entries = loss(predicted, torch.where(known, target, predicted.detach()))
+    return (entries * known).sum() / known.sum().clamp(min=1)
+
+
 def one_cycle(done: float) -> float:
     """The learning rate's share of its highest value: up in a line, down in a cosine.
 
@@ -250,12 +277,3 @@ def one_cycle(done: float) -> float:
     if done < WARM_UP:
         return 0.04 + 0.96 * done / WARM_UP
     return 0.5 + 0.5 * math.cos(math.pi * min((done - WARM_UP) / (1 - WARM_UP), 1.0))
-
-
-def _groups(network: Network, weight_decay: float) -> list[dict[str, object]]:
-    """Weight matrices decay; biases, frequencies and the weights of the tasks do not."""
-    matrices: list[Tensor] = []
-    others: list[Tensor] = []
-    for name, parameter in network.named_parameters():
-        (matrices if name.endswith("weight") else others).append(parameter)
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]

@@ -14,7 +14,7 @@ from medn.core.atomic import atomic_write
 from medn.core.errors import StoreError, UsageError
 from medn.core.registry import spelled
 from medn.core.splits import Split
-from medn.deployed.candidate import CHECKED_PREFIX, OUT_OF_FOLD, Candidate, describe, from_description
+from medn.deployed.candidate import CHECKED_PREFIX, HELD_OUT, TESTED, Candidate, describe, from_description
 from medn.deployed.packing import Arrays, Json
 from medn.runs.training_table import split_folder
 
@@ -48,14 +48,20 @@ def save_candidate(root: Path, candidate: Candidate) -> Path:
     arrays_hash = None
     if candidate.deployed:
         arrays |= {f"{CHECKED_PREFIX}{name}": array for name, array in candidate.checked.items()}
-        if candidate.out_of_fold is not None:
-            arrays[OUT_OF_FOLD] = candidate.out_of_fold
+        kept = {HELD_OUT: candidate.held_out, TESTED: candidate.tested}
+        arrays |= {name: array for name, array in kept.items() if array is not None}
         written = safetensors.numpy.save(arrays)
         arrays_hash = hashlib.sha256(written).hexdigest()
         atomic_write(folder / ARRAYS_FILE, written)
     stated = {"version": VERSION, **facts, "arrays_sha256": arrays_hash}
     atomic_write(folder / FACTS_FILE, json.dumps(stated, indent=1).encode())
     return folder
+
+
+def update_facts(folder: Path, changed: Json) -> None:
+    """Write some facts of a saved candidate anew."""
+    path = folder / FACTS_FILE
+    atomic_write(path, json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changed}, indent=1).encode())
 
 
 def load_candidate(folder: Path, *, with_form: bool = True) -> Candidate:

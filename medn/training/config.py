@@ -65,10 +65,15 @@ def parse_settings(written: Sequence[str], option: str = "--set") -> dict[str, d
             found.setdefault(family, {})[setting.strip()] = parse_value(value)
         except ValueError:
             mistakes.append(f"{name}: must be a number, a string, on or off (got {shown(value)})")
-    mistakes += [f"{'.'.join(map(str, path))}: {sentence}" for path, sentence in _mistakes(found)]
-    if mistakes:
-        raise ConfigError(option, mistakes)
-    return _by_family(found)
+    return checked_settings(found, option, mistakes)
+
+
+def checked_settings(written: FamilySettings, source: str, mistakes: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Settings by the names of families, all mistakes at once; `source` says where they were written."""
+    told = [f"{'.'.join(map(str, path))}: {sentence}" for path, sentence in _mistakes(written)]
+    if mistakes or told:
+        raise ConfigError(source, [*mistakes, *told])
+    return _by_family(written)
 
 
 def _by_family(written: FamilySettings) -> dict[str, dict[str, Any]]:

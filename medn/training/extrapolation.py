@@ -14,17 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.ranges import WORK_COLUMNS, learn_range
+from medn.core.splits import some_layers
 from medn.core.table import Array, Table
-from medn.deployed.beyond import seen_from_the_edge
+from medn.deployed.beyond import Beyond, seen_from_the_edge
 from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
 from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.runs.inputs import remainders
-from medn.training.prepared import Prepared, Smaller
+from medn.training.prepared import Prepared, RangeEdge, Smaller
 
 LEAST_WORK = 0.7
 """The share of training rows that is learned from."""
+
+CHECKED_ROWS = 4000
+"""Of very many rows so many are learned from: how a family goes on beyond them shows as well."""
 
 FEWEST_ROWS = 8
 """With fewer rows on either side the error says nothing."""
@@ -71,20 +75,29 @@ def cut(prepared: Prepared) -> Halves:
 
 
 def made_ready(prepared: Prepared, seed: int) -> Prepared:
-    """The same with what all families share: the roofline, and what is known of the smaller rows alone."""
+    """The same with what all families share: ranges, the roofline, and what is known of the smaller rows alone."""
     halves = cut(prepared)
     smaller = None
     if halves.is_enough:
         known = learn_range(halves.train, halves.validation, seed, remainders(prepared.source.layer_kind))
         # Larger rows are what the check is about: those a little beyond the smaller ones count as outside too.
         known = replace(known, slack=0.0)
-        smaller = Smaller(halves.above, known, _roofline(halves.train, seed))
-    return replace(prepared, roofline=_roofline(prepared.train, seed), smaller=smaller)
+        smaller = Smaller(halves.above, RangeEdge(known, fitted_roofline(halves.train, seed)))
+    roofline = fitted_roofline(prepared.train, seed)
+    shipped = roofline if prepared.folds is not None else fitted_roofline(prepared.learned, seed)
+    ready = replace(prepared, roofline=roofline, shipped_roofline=shipped, smaller=smaller)
+    ready.work_out()
+    return ready
 
 
-def _roofline(train: Table, seed: int) -> Form | None:
+def fitted_roofline(train: Table, seed: int) -> Form | None:
     """None where it cannot be fitted."""
     return None if regressors["roofline"].missing() else plain_roofline(train, Effort(seed=seed))
+
+
+def checked_share(rows: int) -> float:
+    """Of so many rows, what share of those with the least work is learned from."""
+    return min(CHECKED_ROWS / max(LEAST_WORK * rows, 1.0), 1.0)
 
 
 def check(
@@ -95,21 +108,25 @@ def check(
     if not smaller:
         return {}
     halves = {kind: cut(tables[kind]) for kind in smaller}
-    pairs = {kind: (each.train, each.validation) for kind, each in halves.items()}
+    pairs = {
+        kind: (some_layers(each.train, CHECKED_ROWS, effort.seed), each.validation) for kind, each in halves.items()
+    }
     fitted = regressor.fit_together(pairs, settings, effort)
     return {
-        kind: {part: _larger(table, fitted[kind], known) for part, table in halves[kind].larger.items()}
+        kind: {part: _larger(table, fitted[kind], known.edge) for part, table in halves[kind].larger.items()}
         for kind, known in smaller.items()
     }
 
 
-def _larger(table: Table, fitted: Fitted, known: Smaller) -> Larger:
-    distance, inside = known.range.place(table.inputs)
-    roofline = known.roofline.log_value if known.roofline else None
-    beyond = seen_from_the_edge(
-        table.inputs, distance, known.range, lambda inputs: np.log(fitted.predict(inputs)), roofline
-    )
-    return Larger(beyond, ~inside, *_taken(table))
+def _larger(table: Table, fitted: Fitted, edge: RangeEdge) -> Larger:
+    distance, inside = edge.range.place(table.inputs)
+    return Larger(beyond(fitted, table.inputs, distance, edge), ~inside, *_taken(table))
+
+
+def beyond(fitted: Fitted, inputs: Array, distance: Array, edge: RangeEdge) -> Beyond:
+    """What a fitted regressor says of rows beyond what it learned from, in every way that they can be predicted."""
+    roofline = edge.roofline.log_value if edge.roofline else None
+    return seen_from_the_edge(inputs, distance, edge.range, lambda rows: np.log(fitted.predict(rows)), roofline)
 
 
 def restored(arrays: Mapping[str, NDArray[Any]], prepared: Prepared) -> Checked | None:

@@ -10,7 +10,7 @@ import importlib
 import math
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,8 @@ from medn.core.errors import MednError, StoreError
 from medn.core.units import format_duration, percent
 from medn.deployed.candidate import Candidate
 from medn.regressors.regressor import regressors
-from medn.training.train_regressor import Job, fail_job, run_job
+from medn.training.job import Job
+from medn.training.train_regressor import fail_job, run_job
 from medn.training.tuning import blame
 
 LOAD_TIMEOUT_S = 180.0
@@ -34,6 +35,7 @@ LATE_SHARE = 0.1
 
 LOOK_EVERY_S = 0.5
 
+PROGRAM = "medn.training.fit_processes"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -75,17 +77,28 @@ class Timetable:
         seconds: float,
         shortest_s: float,
         clock: Callable[[], float] = time.monotonic,
+        latest: float = math.inf,
     ) -> None:
+        """`latest` is when all should be done, by the clock, however long loading libraries takes."""
         self.waiting = list(jobs)
+        self.postponed: list[Job] = []
+        """Jobs that could wait when the time was over."""
         self.processes = processes
         self.shortest_s = shortest_s
         self.clock = clock
-        self.deadline = clock() + seconds
-        longest_s = max(seconds, least_seconds(len(jobs), processes, shortest_s))
+        self.latest = latest
+        self.deadline = min(clock() + seconds, latest)
+        asked_s = seconds if latest == math.inf else latest - clock()
+        longest_s = max(asked_s, least_seconds(len(jobs), processes, shortest_s))
         self.end = clock() + longest_s * (1 + LATE_SHARE) + GRACE_S
 
     def next_job(self) -> Job | None:
-        return self.waiting.pop(0) if self.waiting else None
+        while self.waiting:
+            job = self.waiting.pop(0)
+            if not (job.can_wait and self.clock() >= self.deadline):
+                return job
+            self.postponed.append(job)
+        return None
 
     def granted(self, job: Job) -> float:
         """Seconds for a job that starts now; none outlasts the deadline, however few share the time."""
@@ -99,7 +112,7 @@ class Timetable:
 
     def prolong(self, seconds: float) -> None:
         """Loading libraries in one of the processes is not fitting."""
-        self.deadline += seconds / self.processes
+        self.deadline = max(self.deadline, min(self.deadline + seconds / self.processes, self.latest))
         self.end += seconds / self.processes
 
     @property
@@ -121,9 +134,7 @@ def least_seconds(jobs: int, processes: int, shortest_s: float) -> float:
 class Fitter:
     """One process and what it is busy with."""
 
-    process: ChildProcess = field(
-        default_factory=lambda: ChildProcess("medn.training.fit_processes", environment=ONE_THREAD)
-    )
+    process: ChildProcess
     loaded: set[str] = field(default_factory=set)
     job: Job | None = None
     began: float = 0.0
@@ -141,6 +152,15 @@ class Fitter:
         return f"{about}: trial {found.trial}, {percent(found.error)}" if found else about
 
 
+NO_TIME = "no time was left for it"
+
+
+def no_time_left(job: Job) -> list[Candidate]:
+    """The failed candidates of a job that could not begin; the next run begins it."""
+    asked = format_duration(job.budget_s)
+    return fail_job(replace(job, budget_s=0.0), f"{NO_TIME} (asked for {asked}): medn train RUN again")
+
+
 OnWait = Callable[[float, Sequence[str]], None]
 """Called now and then with the seconds left, and with what is being fitted."""
 
@@ -148,11 +168,20 @@ OnWait = Callable[[float, Sequence[str]], None]
 class Fitters:
     """As many processes as asked for, started when needed, replaced after a crash, ended with the block."""
 
-    def __init__(self, processes: int, on_wait: OnWait | None = None) -> None:
-        self.fitters = [Fitter() for _ in range(processes)]
+    retries = 0
+    """A fit that takes its process with it has failed: nobody but the fit may end one here."""
+
+    def __init__(
+        self, processes: int, on_wait: OnWait | None = None, environment: Mapping[str, str] = ONE_THREAD
+    ) -> None:
+        self.fitters = [Fitter(ChildProcess(PROGRAM, environment=environment)) for _ in range(processes)]
         self.on_wait = on_wait
         self.loading_s = 0.0
         """What loading libraries took, of the time of all processes together."""
+
+    @property
+    def processes(self) -> int:
+        return len(self.fitters)
 
     def __enter__(self) -> Fitters:
         return self
@@ -185,8 +214,7 @@ class Fitters:
         if missing := regressors[job.regressor].missing():
             return fail_job(replace(job, budget_s=0.0), missing)
         if times.seconds_to_end <= 0:
-            needed = f"no time was left for it (asked for {format_duration(job.budget_s)}): medn train RUN again"
-            return fail_job(replace(job, budget_s=0.0), needed)
+            return no_time_left(job)
         fitter.job, fitter.granted, fitter.under_way, fitter.began = job, None, None, time.monotonic()
         try:
             if job.regressor in fitter.loaded:

@@ -17,9 +17,10 @@ from medn.core.quantities import Quantity, all_quantities
 from medn.core.table import Array, Table
 from medn.deployed.beyond import EDGE, HELD
 from medn.deployed.candidate import Candidate, scores_of
+from medn.regressors.regressor import regressors
 from medn.training.candidate_store import load_candidates
+from medn.training.job import Job
 from medn.training.prepared import Prepared
-from medn.training.train_regressor import Job
 
 FEWEST_ROWS = 8
 """With fewer measured rows in any part nothing can be learned, or nothing said about it."""
@@ -36,7 +37,10 @@ def further_jobs(job: Job, run: Path) -> Iterator[Job]:
     """The same kinds for each further quantity that was measured."""
     for name, quantity in all_quantities().items():
         found = {kind: _measured(prepared, quantity) for kind, prepared in job.tables.items()}
-        tables = {kind: prepared for kind, prepared in found.items() if prepared}
+        least = regressors[job.regressor].further_rows
+        if least and not quantity.hard:
+            continue
+        tables = {kind: prepared for kind, prepared in found.items() if prepared and len(prepared.train) >= least}
         if tables:
             yield replace(job, root=further_root(run, name), tables=tables)
 
@@ -60,6 +64,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
         # it is not what the roofline of the latency says.
         way=EDGE if quantity.over_latency else HELD,
         roofline=None,
+        shipped_roofline=None,
         smaller=None,
     )
 

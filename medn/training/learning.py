@@ -1,19 +1,21 @@
 """How a regressor with some settings learns and is judged: on rows held out where layers are many, in folds where few.
 
 A tenth of few layers would choose families and settings by luck. In folds every row is predicted by what learned from
-the others, so that each counts, and what ships learns from all of them.
+the others, so that each counts. Either way what was predicted of rows that were held out is kept to choose and to
+calibrate by, and what ships learns from them too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from medn.core.metrics import best_constant, score
-from medn.core.table import Array
+from medn.core.table import Array, Table
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
+from medn.training.extrapolation import beyond
 from medn.training.prepared import Prepared
 from medn.training.tuning import unwatched
 
@@ -31,12 +33,24 @@ class Learning:
     log_values: Array
     """Logarithms of what is predicted of the rows that are chosen by, without having learned from them."""
     fitted: Fitted | None = None
-    """None for rows in folds, until what ships is fitted on all of them."""
+    """What said so; None for rows in folds, where several did."""
     steps: int | None = None
-    """After how many steps the folds together err least; None for a family that knows no steps."""
+    """After how many steps these rows err least, those of all folds together; None for a family without steps."""
 
     def error(self, prepared: Prepared) -> float:
         return score(np.exp(self.log_values), prepared.validation.target).mape
+
+    def held_out(self, prepared: Prepared, way: str) -> Array:
+        """Logarithms of what is predicted of all rows held out, as it would ship: in this way beyond the range."""
+        if self.fitted is None:
+            return self.log_values
+        inputs, (distance, inside) = prepared.held_out.inputs, prepared.held_out_place
+        logs = np.log(self.fitted.predict(inputs))
+        outside = ~inside
+        if outside.any():
+            far = beyond(self.fitted, inputs[outside], distance[outside], prepared.edge)
+            logs[outside] = far.log_value(way)
+        return np.asarray(logs)
 
 
 def learn(regressor: Regressor, tables: Tables, settings: Settings, effort: Effort) -> dict[str, Learning]:
@@ -46,8 +60,8 @@ def learn(regressor: Regressor, tables: Tables, settings: Settings, effort: Effo
     pairs = {kind: (prepared.train, prepared.validation) for kind, prepared in tables.items()}
     fitted = regressor.fit_together(pairs, settings, effort)
     return {
-        kind: Learning(np.log(fitted[kind].predict(validation.inputs)), fitted[kind])
-        for kind, (_, validation) in pairs.items()
+        kind: Learning(np.log(own.predict(pairs[kind][1].inputs)), own, best_steps([own]))
+        for kind, own in fitted.items()
     }
 
 
@@ -95,13 +109,11 @@ def best_steps(fitted: Sequence[Fitted]) -> int | None:
     return int(np.mean(padded, axis=0).argmin()) + 1
 
 
-def shipped(
-    regressor: Regressor, tables: Tables, settings: Settings, learned: Mapping[str, Learning], effort: Effort
+def refit(
+    regressor: Regressor, tables: Mapping[str, Table], settings: Settings, steps: Collection[int | None], effort: Effort
 ) -> dict[str, Fitted]:
-    """What ships: in folds a fit on all rows, with as many steps as were best for the folds; else what was learned."""
-    if not are_in_folds(tables):
-        return {kind: own.fitted for kind, own in learned.items() if own.fitted is not None}
-    pairs = {kind: (prepared.train, prepared.train.take(np.arange(0))) for kind, prepared in tables.items()}
-    steps = {own.steps for own in learned.values()}
-    effort = replace(effort, steps=steps.pop() if len(steps) == 1 else None)
+    """What ships: a fit on all rows of each kind, with as many steps as were best for those that were held out."""
+    pairs = {kind: (table, table.take(np.arange(0))) for kind, table in tables.items()}
+    alike = set(steps)
+    effort = replace(effort, steps=alike.pop() if len(alike) == 1 else None)
     return dict(regressor.fit_together(pairs, settings, effort))

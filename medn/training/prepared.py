@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import MednError, UsageError, reason_of
-from medn.core.ranges import MeasuredRange, learn_range
-from medn.core.splits import PARTS, Split, SplitRows, WrongSplit
-from medn.core.table import Array, Table
+from medn.core.ranges import Flags, MeasuredRange, learn_range
+from medn.core.splits import PARTS, Rows, Split, SplitRows, WrongSplit
+from medn.core.table import Array, Table, joined
 from medn.regressors.form import Form
 from medn.runs.inputs import remainders
 from medn.runs.memory_rate import streaming_rates
 from medn.runs.tables import KindTable, Source, kind_table
 from medn.runs.training_table import TrainingTable, save_table, table_path
 from medn.runs.usual_conditions import measured_conditions, usual_conditions
+from medn.sources.run_sources import KnownDevices
 
 POOLED = "all-devices"
 """Stands for the device of candidates that learn from several."""
@@ -40,22 +42,68 @@ class Refused:
     """Whether it was the split that was asked for, and not what is measured."""
 
 
+class RangeEdge(NamedTuple):
+    """Where the rows that were learned from end, and how the latency grows with the work from there on."""
+
+    range: MeasuredRange
+    roofline: Form | None
+
+
 @dataclass(frozen=True, eq=False)
 class Smaller:
     """What is known of the rows with the least work alone, for a check on the others."""
 
     above: float
     """The work up to which they are smaller."""
-    range: MeasuredRange
-    roofline: Form | None
+    edge: RangeEdge
+
+
+class Ranges:
+    """Where was measured, worked out when it is asked for: who selects from many rows seldom does."""
+
+    def __init__(self, table: TrainingTable) -> None:
+        self._table = table
+
+    @cached_property
+    def train(self) -> MeasuredRange:
+        """Of the rows of `train`: what those that are held out are seen from."""
+        return self.shipped if self._table.rows.folds is not None else self._apart
+
+    @cached_property
+    def shipped(self) -> MeasuredRange:
+        """Of every row that is not for test. Rows that a range was learned from say nothing about how far off others
+        may lie, so that is told by rows apart."""
+        return self._of(self._table.rows.learned)
+
+    @cached_property
+    def everything(self) -> MeasuredRange:
+        """Of test rows too."""
+        return self._of(np.concatenate([self._table.rows.learned, self._table.rows.test]))
+
+    def _of(self, rows: Rows) -> MeasuredRange:
+        part = self._part(rows)
+        return replace(self._learn(part, part), slack=self._apart.slack, reach=self._apart.reach)
+
+    @cached_property
+    def _apart(self) -> MeasuredRange:
+        rows = self._table.rows
+        if rows.folds is None:
+            return self._learn(self._part(rows.train), self._part(rows.validation))
+        return self._learn(self._part(rows.train[rows.folds != 0]), self._part(rows.train[rows.folds == 0]))
+
+    def _part(self, rows: Rows) -> Table:
+        return self._table.source.table.take(rows)
+
+    def _learn(self, rows: Table, held_out: Table) -> MeasuredRange:
+        return learn_range(rows, held_out, self._table.seed, remainders(self._table.source.layer_kind))
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A training table taken apart by its split, with its range."""
+    """A training table taken apart by its split, with its ranges."""
 
     table: TrainingTable
-    range: MeasuredRange
+    ranges: Ranges
     train: Table
     validation: Table
     calibration: Table
@@ -65,32 +113,58 @@ class Prepared:
     way: str | None = None
     """What is predicted beyond the range, where that is no matter of the regressor."""
     roofline: Form | None = None
-    """Fitted once for all families; None until then, and where the inputs do not tell the work."""
+    """Fitted once for all families on `train`; None until then, and where the inputs do not tell the work."""
+    shipped_roofline: Form | None = None
+    """The same on every row that is not for test."""
     smaller: Smaller | None = None
     """Known once for all families; None until then, and where there are too few rows for a check."""
 
     @classmethod
     def of(cls, table: TrainingTable) -> Prepared:
         train, validation, calibration, test = (table.source.table.take(getattr(table.rows, part)) for part in PARTS)
-        free, folds = remainders(table.source.layer_kind), table.rows.folds
-        known = learn_range(train, validation, table.seed, free)
-        if folds is not None:
-            # Rows that the range was learned from say nothing about how far off others may lie.
-            apart = learn_range(train.take(folds != 0), train.take(folds == 0), table.seed, free)
-            known = replace(known, slack=apart.slack, reach=apart.reach)
-        return cls(table, known, train, validation, calibration, test, folds)
+        return cls(table, Ranges(table), train, validation, calibration, test, table.rows.folds)
+
+    def work_out(self) -> None:
+        """Whatever else is worked out when it is asked for: once, for all processes that would ask."""
+        _ = self.ranges.train, self.ranges.shipped, self.held_out_place
+
+    @property
+    def range(self) -> MeasuredRange:
+        return self.ranges.train
+
+    @property
+    def edge(self) -> RangeEdge:
+        """Of `train`."""
+        return RangeEdge(self.ranges.train, self.roofline)
+
+    @property
+    def shipped_edge(self) -> RangeEdge:
+        """Of every row that is not for test."""
+        return RangeEdge(self.ranges.shipped, self.shipped_roofline)
 
     @cached_property
-    def fold_distance(self) -> Array:
-        """How far each row lies from what was measured, without its own fold."""
-        assert self.folds is not None
+    def learned(self) -> Table:
+        """Every row that is not for test."""
+        return self.train if self.folds is not None else joined([self.train, self.validation, self.calibration])
+
+    @cached_property
+    def held_out(self) -> Table:
+        """The rows that are predicted by what has not learned from them: those to choose by come first, those to
+        calibrate by last. In folds both are every row that is not for test."""
+        return self.train if self.folds is not None else joined([self.validation, self.calibration])
+
+    @cached_property
+    def held_out_place(self) -> tuple[Array, Flags]:
+        """How far each row that is held out lies from those that its prediction comes from, and whether it is near."""
+        if self.folds is None:
+            return self.range.place(self.held_out.inputs)
         distance = np.empty(len(self.train))
         for fold in np.unique(self.folds):
             own = self.folds == fold
             others, held_out = self.train.take(~own), self.train.take(own)
             known = learn_range(others, held_out, self.table.seed, remainders(self.source.layer_kind))
             distance[own] = known.distance(held_out.inputs)
-        return distance
+        return distance, distance <= 1.0
 
     @property
     def source(self) -> KindTable:
@@ -106,9 +180,18 @@ Tables = dict[str, dict[str, Prepared]]
 
 
 def prepare(
-    source: Source, kinds: Sequence[str], split: Split, seed: int, without_unstable: bool, in_folds: bool = True
+    source: Source,
+    kinds: Sequence[str],
+    split: Split,
+    seed: int,
+    without_unstable: bool,
+    in_folds: bool = True,
+    known: KnownDevices | None = None,
 ) -> tuple[Tables, list[Refused]]:
-    """The split tables, and the kinds that cannot be learned; few layers in folds, as earlier versions did not."""
+    """The split tables, and the kinds that cannot be learned; few layers in folds, as earlier versions did not.
+
+    Tables of one device have what is known of their rows on others beside them.
+    """
     prepared: Tables = {}
     refused = []
     for device in [None] if split.is_pooled else source.devices:
@@ -122,6 +205,7 @@ def prepare(
                 if layers < FEWEST_LAYERS:
                     raise UsageError(f"too few different layers to learn from: {layers}, needed {FEWEST_LAYERS}")
                 rows = split.parts(table.table, seed, table.is_test, remainders(table.layer_kind), in_folds)
+                table = known.beside(table) if known and device else table
             except MednError as error:
                 refused.append(Refused(name, kind, reason_of(error), isinstance(error, WrongSplit)))
                 continue

@@ -7,99 +7,140 @@ from dataclasses import replace
 
 import numpy as np
 
-from medn.core.intervals import LEVEL
-from medn.core.metrics import Scores, score
+from medn.core.intervals import LEVEL, Interval
+from medn.core.metrics import Scores, score, with_certainty
 from medn.core.processor_time import processor_seconds
 from medn.core.ranges import Flags
 from medn.core.table import Array, Table
-from medn.deployed.beyond import HELD
-from medn.deployed.calibration import UNCALIBRATED, calibrated, calibrated_in_folds, interval_coverage
-from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.calibration import HeldOut, calibrated, calibrated_in_folds, interval_coverage
+from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.deployed.checked import Checked, chosen_way, extrapolation, pack_checked, widening
-from medn.deployed.deployed import Deployed
+from medn.deployed.deployed import Answer, Deployed
 from medn.deployed.facts import Extrapolation, ShippedScores
 from medn.regressors.form import Form
-from medn.training.prepared import Prepared
+from medn.training.prepared import Prepared, RangeEdge
 
 
 def judged(
     blank: Candidate,
     prepared: Prepared,
     form: Form,
-    roofline: Form | None,
-    default: str = HELD,
+    edge: RangeEdge,
+    way: str,
+    held_out: Array,
     checked: Checked | None = None,
-    out_of_fold: Array | None = None,
 ) -> Candidate:
-    """The candidate with this form: calibrated on rows that nothing was chosen by, and scored.
+    """The candidate that ships this form, and what it knows of the edge of the rows that it learned from.
 
-    A check says what to predict beyond the range and how wide to be there; without one, the default is done. Where rows
-    are in folds, what was predicted of them out-of-fold is what is calibrated by and scored.
+    It is chosen by and calibrated with what was predicted, before, of rows held out, and scored on test rows. A check
+    says how wide to be beyond the range.
     """
-    way = chosen_way(checked, default) if prepared.way is None else prepared.way
-    uncalibrated = Deployed(form, prepared.range, UNCALIBRATED, blank.facts.constants, way, roofline)
-    deployed = _calibrated(uncalibrated, prepared, out_of_fold)
-    interval = replace(deployed.interval, widening=widening(checked, way, deployed.interval))
-    deployed = replace(deployed, interval=interval)
-    first = prepared.test.inputs[0]
-    scores = shipped_scores(deployed, prepared, extrapolation(checked, way, interval), out_of_fold)
+    interval = _interval(prepared, held_out)
+    interval = replace(interval, widening=widening(checked, way, interval))
+    interval.check()  # as reading it back would: what cannot be read must not be saved
+    deployed = Deployed(form, edge.range, interval, blank.facts.constants, way, edge.roofline)
+    answer = deployed.answer(prepared.test.inputs)
     return replace(
         blank,
         deployed=deployed,
-        scores=scores,
+        scores=_scores(deployed, prepared, held_out, answer, extrapolation(checked, way, interval)),
         size_bytes=form.parts().size_bytes,
-        row_us=1e6 * processor_seconds(lambda: form.one(first), time.thread_time),
+        row_us=row_us(form, prepared),
         checked=pack_checked(checked) if checked else {},
-        out_of_fold=out_of_fold,
+        held_out=held_out,
+        tested=np.log(answer.value),
     )
 
 
-def _calibrated(deployed: Deployed, prepared: Prepared, out_of_fold: Array | None, level: float = LEVEL) -> Deployed:
-    if out_of_fold is None or prepared.folds is None:
-        return calibrated(deployed, prepared.validation, prepared.calibration, level)
-    return calibrated_in_folds(deployed, prepared.train, out_of_fold, prepared.fold_distance, prepared.folds, level)
+def row_us(form: Form, prepared: Prepared) -> float:
+    """Microseconds of this machine for one prediction: compared only with others of the same machine."""
+    first = prepared.test.inputs[0]
+    return 1e6 * processor_seconds(lambda: form.one(first), time.thread_time)
+
+
+def way_beyond(prepared: Prepared, checked: Checked | None, default: str) -> str:
+    """What to predict beyond the range: what a check says, else the default, unless the quantity leaves no choice."""
+    return chosen_way(checked, default) if prepared.way is None else prepared.way
+
+
+def _interval(prepared: Prepared, held_out: Array, level: float = LEVEL) -> Interval:
+    table = prepared.held_out
+    rows = HeldOut(held_out, table.target, *prepared.held_out_place, table.groups)
+    if prepared.folds is not None:
+        return calibrated_in_folds(rows, prepared.folds, level)
+    chosen_by = len(prepared.validation)
+    return calibrated(rows.take(slice(chosen_by)), rows.take(slice(chosen_by, None)), level)
 
 
 def at_level(candidate: Candidate, prepared: Prepared, level: float) -> Deployed:
     """What ships, with an interval of another level; beyond the range it widens as before."""
     deployed = deployed_of(candidate)
-    found = _calibrated(deployed, prepared, candidate.out_of_fold, level)
-    return replace(found, interval=replace(found.interval, widening=deployed.interval.widening))
+    interval = _interval(prepared, held_out_of(candidate, prepared), level)
+    return replace(deployed, interval=replace(interval, widening=deployed.interval.widening))
 
 
-def validation_values(deployed: Deployed, prepared: Prepared, out_of_fold: Array | None) -> Array:
+def held_out_of(candidate: Candidate, prepared: Prepared) -> Array:
+    """What a candidate has kept; one of an earlier version that kept nothing has not learned from these rows."""
+    if candidate.held_out is not None:
+        return candidate.held_out
+    return np.log(deployed_of(candidate).predict(prepared.held_out.inputs))
+
+
+def validation_values(held_out: Array, prepared: Prepared) -> Array:
     """What was predicted of the rows that are chosen by, without having learned from them."""
-    return deployed.predict(prepared.validation.inputs) if out_of_fold is None else np.exp(out_of_fold)
+    return np.exp(held_out[: len(prepared.validation)])
 
 
 def unseen(candidate: Candidate, prepared: Prepared) -> tuple[Table, Array]:
     """Rows that nothing was chosen by, with what was predicted of them without having learned from them."""
-    source, rows, deployed = prepared.source.table, prepared.rows, deployed_of(candidate)
+    source, rows = prepared.source.table, prepared.rows
+    calibration = np.exp(held_out_of(candidate, prepared)[-len(prepared.calibration) :])
     table = source.take(np.concatenate([rows.calibration, rows.test]))
-    if candidate.out_of_fold is None:
-        return table, deployed.predict(table.inputs)
-    return table, np.concatenate([np.exp(candidate.out_of_fold), deployed.predict(prepared.test.inputs)])
+    return table, np.concatenate([calibration, tested_values(candidate, prepared)])
 
 
-def shipped_scores(
-    deployed: Deployed,
-    prepared: Prepared,
-    extrapolated: Extrapolation | None = None,
-    out_of_fold: Array | None = None,
+def with_test_certainty(candidate: Candidate, prepared: Prepared) -> Candidate:
+    """The same with the confidence interval of its error on test layers."""
+    scores, test = scores_of(candidate), prepared.test
+    found = with_certainty(scores.test, tested_values(candidate, prepared), test.target, test.groups)
+    return replace(candidate, scores=replace(scores, test=found).told)
+
+
+def tested_values(candidate: Candidate, prepared: Prepared) -> Array:
+    """What ships predicts of test rows."""
+    if candidate.tested is None:
+        return deployed_of(candidate).predict(prepared.test.inputs)
+    return np.exp(candidate.tested)
+
+
+def scored_again(candidate: Candidate, prepared: Prepared) -> Candidate:
+    """The same with the scores of what it ships now; what it did beyond the least work stays as it was."""
+    deployed, held_out = deployed_of(candidate), held_out_of(candidate, prepared)
+    answer = deployed.answer(prepared.test.inputs)
+    scores = _scores(deployed, prepared, held_out, answer, scores_of(candidate).extrapolation)
+    return replace(candidate, scores=scores, tested=np.log(answer.value))
+
+
+def _scores(
+    deployed: Deployed, prepared: Prepared, held_out: Array, answer: Answer, extrapolated: Extrapolation | None
 ) -> ShippedScores:
-    """The errors and the coverage of what ships."""
+    """The errors and the coverage of what ships; of rows to choose by, those of what has not learned from them."""
     test = prepared.test
-    answer = deployed.answer(test.inputs)
+    known = prepared.source.never_calm
+    never_calm = None if known is None else known[prepared.rows.test]
 
     def of_test(rows: Flags) -> Scores | None:
         return score(answer.value[rows], test.target[rows]) if rows.any() else None
 
     return ShippedScores(
-        validation=score(validation_values(deployed, prepared, out_of_fold), prepared.validation.target),
+        validation=score(validation_values(held_out, prepared), prepared.validation.target),
         test=score(answer.value, test.target),
         coverage=interval_coverage(deployed, answer, test.target),
         test_inside=of_test(answer.inside),
         test_outside=of_test(~answer.inside),
         outside=float(np.mean(~answer.inside)),
         extrapolation=extrapolated,
+        test_calm=None if never_calm is None else of_test(~never_calm),
+        test_never_calm=None if never_calm is None else of_test(never_calm),
+        never_calm=None if never_calm is None else float(np.mean(never_calm)),
     ).told

@@ -5,35 +5,22 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
-import numpy as np
-
-from medn.core.errors import MednError, StoreError, reason_of
-from medn.core.metrics import has_learned, score
+from medn.core.errors import reason_of
 from medn.core.splits import FOLDS
-from medn.core.units import percent
-from medn.core.values import content_key
 from medn.deployed.beyond import BOUNDED, HELD
-from medn.deployed.candidate import Candidate
+from medn.deployed.candidate import Candidate, scores_of
 from medn.deployed.checked import Checked
-from medn.deployed.facts import TrainingFacts, Trials
-from medn.deployed.packing import pack, unpack
-from medn.regressors.form import Form, restore
+from medn.deployed.facts import TRAIN, Trials
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
-from medn.training.candidate_store import candidate_folder, load_candidate, save_candidate
-from medn.training.extrapolation import LEAST_WORK, check
-from medn.training.learning import Learning, are_in_folds, constant_values, learn, shipped
-from medn.training.prepared import Prepared
-from medn.training.scoring import judged
-from medn.training.tuning import MOST_TRIALS, Tuned, Watch, tune, unwatched
-
-ALL_KINDS = "all-kinds"
-"""Where the journal of a family lies that learns all kinds of a device at once."""
-
-LARGEST_DIFFERENCE = 1e-4
-"""How far a deployed form may be from what was fitted, relative, for any row."""
+from medn.training.candidate_store import save_candidate
+from medn.training.extrapolation import LEAST_WORK, check, checked_share, restored
+from medn.training.job import Job, Round, last_candidates
+from medn.training.learning import Learning, are_in_folds, learn, refit
+from medn.training.scoring import judged, way_beyond
+from medn.training.shipped_form import check_learned, shipped_form
+from medn.training.tuning import MOST_TRIALS, Tuned, Watch, fitted_once, tune, unwatched
 
 EXTRAPOLATION_SHARE = 0.2
 """Of a job's time, kept back from the search for one more fit that tells how it does beyond the range."""
@@ -44,107 +31,57 @@ LEAST_CHECK_S = 0.5
 SHORTEST_CHECK = 0.5
 """The share of the time that its rows would take to learn: a fit that is stopped then goes on beyond them alike."""
 
-FITTED_ONCE = 0.1
-"""The share of a family without settings, of what it would get to search them."""
-
 SAVING_SHARE = 0.1
 """Of a search, what saving the best so far may take."""
 
 REFIT_FACTOR = 2.0
 """What a fit on all rows may take, in fits of a fold, which has four fifths of them."""
 
+REFIT_SLACK = 1.2
+"""What is kept for it of the time, in what it should take."""
+
+LATEST_REFIT = 2.0
+"""A fit on all rows is begun though it should take so many times the time that is left: it is worth more."""
+
 LEAST_REFIT_S = 0.5
+"""What a fit on all rows may take in any case."""
 
 MOST_TRIALS_IN_FOLDS = 20
 """On few layers more trials choose by luck."""
 
+LUCK = 4.0
+"""By how much other settings must be better than those a search starts from, as a share, times the number of layers: of
+40 layers by a tenth, or they are as likely to be worse on others."""
+
+PATIENCE_IN_FOLDS = 10
+"""On few layers a search ends after so many trials that bettered nothing."""
+
+Last = Mapping[str, Candidate]
+"""By kind, the good candidates that earlier rounds or trainings have made of the same data."""
+
 Together = Mapping[str, Learning]
-
-
-class NothingLearned(MednError):
-    """One number for everything would predict better."""
-
-
-class NotTheSame(MednError):
-    """A deployed form does not predict what the fitted regressor does."""
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One regressor on one device: a single kind, or all of them where the regressor learns them together."""
-
-    root: Path
-    device: str
-    regressor: str
-    tables: Mapping[str, Prepared]
-    split: str
-    seed: int
-    budget_s: float
-    """Of the whole training."""
-    seconds: float
-    """Of this job."""
-    settings: Settings = field(default_factory=dict)
-    """Fixed by the user and not searched."""
-
-    @property
-    def share(self) -> float:
-        """What its time is weighed with."""
-        regressor = regressors[self.regressor]
-        return regressor.share * len(self.tables) * (1.0 if regressor.is_tunable else FITTED_ONCE)
-
-    @property
-    def journal(self) -> Path:
-        """Another table, split or seed is another study: its trials say nothing about this one."""
-        folder = ALL_KINDS if regressors[self.regressor].shares_kinds else next(iter(self.tables))
-        return candidate_folder(self.root, self.device, folder, self.regressor) / f"study-{self.key[:8]}.journal"
-
-    @property
-    def key(self) -> str:
-        tables = {kind: prepared.source.key for kind, prepared in self.tables.items()}
-        fixed = [dict(self.settings)] if self.settings else []
-        return content_key([self.device, self.regressor, tables, self.split, self.seed, *fixed])
-
-    def candidate(self, kind: str, reason: str = "") -> Candidate:
-        """What is known before anything is learned."""
-        prepared = self.tables[kind]
-        source = prepared.source
-        return Candidate(
-            device=self.device,
-            kind=kind,
-            regressor=self.regressor,
-            reason=reason,
-            facts=TrainingFacts(
-                key=self.key,
-                budget_s=self.budget_s,
-                seed=self.seed,
-                split=self.split,
-                table=prepared.table.key,
-                split_sizes=prepared.rows.sizes,
-                inputs=source.choice.as_json(),
-                target=prepared.table.target.target.definition,
-                schema=source.table.schema,
-                constants=source.constants,
-                left_out=source.left_out,
-                unstable=source.unstable,
-                noise=source.noise,
-                devices=() if source.devices == (self.device,) else source.devices,
-                sheets=source.sheets,
-                dtypes=source.dtypes,
-            ),
-        )
 
 
 def run_job(job: Job, watch: Watch = unwatched) -> list[Candidate]:
     """Train, and save one candidate for each kind; whatever goes wrong is the reason of a failed one."""
     began = time.monotonic()
-    regressor = regressors[job.regressor]
+    regressor, last = regressors[job.regressor], last_candidates(job)
     try:
-        tuned = _tuned(job, regressor, watch)
+        tuned = _tuned(job, regressor, last, watch)
     except Exception as failure:  # a family may fail in any way its library does
         return fail_job(job, reason_of(failure))
+    if tuned.fitted is None:
+        return [_saved(job, _gone_on(job, last[kind], tuned)) for kind in job.tables]
     left = job.seconds - (time.monotonic() - began)
-    made = _candidates(job, regressor, tuned, _checked(job, regressor, tuned, left))
-    return [_saved(job, candidate if candidate.is_good else _rather_the_last(job, candidate)) for candidate in made]
+    checked = _checked(job, regressor, tuned, last, left - _refit_seconds(job, tuned))
+    left = job.seconds - (time.monotonic() - began)
+    made = _candidates(job, regressor, tuned, checked, left)
+    return [
+        _saved(job, in_round(candidate, job, last.get(candidate.kind)))
+        if candidate.is_good
+        else _saved(job, _rather_the_last(job, candidate))
+        for candidate in made
+    ]
 
 
 def fail_job(job: Job, reason: str) -> list[Candidate]:
@@ -153,15 +90,27 @@ def fail_job(job: Job, reason: str) -> list[Candidate]:
 
 
 def _rather_the_last(job: Job, failed: Candidate) -> Candidate:
-    """The good candidate that an earlier training or trial made of the same data, if there is one, with the reason."""
-    try:
-        last = load_candidate(candidate_folder(job.root, job.device, failed.kind, job.regressor))
-    except StoreError:
-        return failed
-    if not last.is_good or last.facts.key != job.key:
+    """The good candidate that an earlier round, training or trial made, if there is one, with the reason."""
+    last = last_candidates(job).get(failed.kind)
+    if last is None:
         return failed
     trials = last.facts.trials.and_failed(failed.reason)
-    return replace(last, facts=replace(last.facts, budget_s=failed.facts.budget_s, trials=trials))
+    budget_s = failed.facts.budget_s
+    found = replace(last, facts=replace(last.facts, budget_s=budget_s, trials=trials))
+    return in_round(found, job, last) if budget_s else found
+
+
+def _gone_on(job: Job, last: Candidate, tuned: Tuned[Together]) -> Candidate:
+    """The last candidate, after a search that has found nothing better."""
+    facts = replace(last.facts, budget_s=job.budget_s, trials=_trials(tuned))
+    return in_round(replace(last, facts=facts), job, last)
+
+
+def in_round(candidate: Candidate, job: Job, last: Candidate | None = None) -> Candidate:
+    """The candidate with its error noted for the round of its job, and for those before that it was not in."""
+    error, before = scores_of(candidate).validation.mape, last.facts.rounds[: job.round] if last else ()
+    between = (before[-1] if before else error,) * (job.round - len(before))
+    return replace(candidate, facts=replace(candidate.facts, rounds=(*before, *between, error)))
 
 
 def _saved(job: Job, candidate: Candidate) -> Candidate:
@@ -169,7 +118,7 @@ def _saved(job: Job, candidate: Candidate) -> Candidate:
     return candidate.without_form()
 
 
-def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
+def _tuned(job: Job, regressor: Regressor, last: Last, watch: Watch) -> Tuned[Together]:
     next_save = time.monotonic()
 
     def fit(settings: Settings, effort: Effort) -> Together:
@@ -186,31 +135,51 @@ def _tuned(job: Job, regressor: Regressor, watch: Watch) -> Tuned[Together]:
             return
         for candidate in _candidates(job, regressor, tuned):
             if candidate.is_good:
-                save_candidate(job.root, replace(candidate, facts=replace(candidate.facts, budget_s=0.0)))
+                rounds = last[candidate.kind].facts.rounds if candidate.kind in last else ()
+                facts = replace(candidate.facts, budget_s=0.0, rounds=rounds)
+                save_candidate(job.root, replace(candidate, facts=facts))
         ended = time.monotonic()
         next_save = ended + (ended - began) / SAVING_SHARE
 
-    seconds = job.seconds * (1 - EXTRAPOLATION_SHARE)
-    rows = max(len(prepared.train) for prepared in job.tables.values())
+    in_folds, is_search = are_in_folds(job.tables), job.round == Round.SEARCH
+    if job.some_rows:  # which are no rows of the search
+        settings = {**regressor.start(job.rows), **job.settings}
+        return fitted_once(settings, fit, judge, job.seconds, job.seed, watch)
+    most_trials = MOST_TRIALS_IN_FOLDS if in_folds else MOST_TRIALS
     return tune(
         regressor,
         fit,
         judge,
         journal=job.journal,
-        seconds=seconds,
-        rows=rows,
+        seconds=job.seconds * (1 - EXTRAPOLATION_SHARE),
+        rows=job.rows,
         seed=job.seed,
         fixed=job.settings,
-        most_trials=MOST_TRIALS_IN_FOLDS if are_in_folds(job.tables) else MOST_TRIALS,
+        most_trials=most_trials if is_search else 1,
+        patience=PATIENCE_IN_FOLDS if in_folds else None,
+        follows=0.0 if in_folds else REFIT_SLACK * _more_rows(job),
+        kept=_kept(job, last),
+        doubt=LUCK / sum(len(set(prepared.validation.groups)) for prepared in job.tables.values()),
         watch=watch,
-        on_better=save,
+        on_better=save if is_search else None,
     )
 
 
-def _checked(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float) -> Mapping[str, Checked]:
-    """By kind; nothing where the time left is less than a fit takes, or where the fit fails."""
+def _kept(job: Job, last: Last) -> Settings | None:
+    """The settings of the candidates that are there, if a whole job has made them of all rows."""
+    whole = [each.facts for each in last.values() if each.facts.budget_s and each.facts.has_all_rows]
+    return whole[0].settings if len(whole) == len(job.tables) else None
+
+
+def _checked(
+    job: Job, regressor: Regressor, tuned: Tuned[Together], last: Last, seconds: float
+) -> Mapping[str, Checked]:
+    """By kind, what an earlier round has found, else now; nothing of some rows, without time, or if the fit fails."""
+    known = {kind: restored(each.checked, job.tables[kind]) for kind, each in last.items() if each.checked}
+    if all(known.get(kind) for kind in job.tables):
+        return {kind: each for kind, each in known.items() if each}
     seconds = max(seconds, LEAST_CHECK_S)
-    if seconds < SHORTEST_CHECK * LEAST_WORK * _one_fit_seconds(job, tuned):
+    if job.some_rows or seconds < SHORTEST_CHECK * LEAST_WORK * _one_fit_seconds(job, tuned) * checked_share(job.rows):
         return {}
     try:
         return check(regressor, job.tables, tuned.settings, Effort(seconds, job.seed))
@@ -222,52 +191,81 @@ def _one_fit_seconds(job: Job, tuned: Tuned[Together]) -> float:
     return tuned.fit_seconds / (FOLDS if are_in_folds(job.tables) else 1)
 
 
-def _candidates(
-    job: Job, regressor: Regressor, tuned: Tuned[Together], checked: Mapping[str, Checked] | None = None
-) -> list[Candidate]:
-    """The candidate of every kind."""
-    effort = Effort(max(REFIT_FACTOR * _one_fit_seconds(job, tuned), LEAST_REFIT_S), job.seed)
+def _more_rows(job: Job) -> float:
+    """How many times as many rows what ships learns from as a fit that others are held out from."""
+    learned, train = (sum(len(getattr(each, part)) for each in job.tables.values()) for part in ("learned", "train"))
+    return FOLDS / (FOLDS - 1) if are_in_folds(job.tables) else learned / train
+
+
+def _refit_seconds(job: Job, tuned: Tuned[Together]) -> float:
+    """About what a fit on all rows takes, without the steps after the best one."""
+    tried = max((len(own.fitted.step_errors) for own in tuned.result.values() if own.fitted), default=0)
+    steps = max(own.steps or 0 for own in tuned.result.values())
+    return _one_fit_seconds(job, tuned) * _more_rows(job) * (steps / tried if tried else 1.0)
+
+
+def _refitted(job: Job, regressor: Regressor, tuned: Tuned[Together], seconds: float | None) -> Mapping[str, Fitted]:
+    """By kind, fitted on every row that is not for test; nothing where there is no time, or where the fit fails.
+
+    In folds it is the only fit there is: it has its time, and its failure is one.
+    """
+    in_folds = are_in_folds(job.tables)
+    if job.some_rows:
+        return {}
+    if in_folds:
+        seconds = REFIT_FACTOR * _one_fit_seconds(job, tuned)
+    else:
+        needed = _refit_seconds(job, tuned)
+        if seconds is None or needed > max(LATEST_REFIT * seconds, LEAST_REFIT_S):
+            return {}
+        seconds = max(seconds, REFIT_SLACK * needed)
+    effort = Effort(max(seconds, LEAST_REFIT_S), job.seed)
+    rows = {kind: prepared.learned for kind, prepared in job.tables.items()}
     try:
-        fitted = shipped(regressor, job.tables, tuned.settings, tuned.result, effort)
+        return refit(regressor, rows, tuned.settings, [own.steps for own in tuned.result.values()], effort)
+    except Exception:  # a family may fail in any way its library does
+        if in_folds:
+            raise
+        return {}
+
+
+def _candidates(
+    job: Job,
+    regressor: Regressor,
+    tuned: Tuned[Together],
+    checked: Mapping[str, Checked] | None = None,
+    seconds: float | None = None,
+) -> list[Candidate]:
+    """The candidate of every kind; without seconds for a fit on all rows, that of the rows it had so far."""
+    try:
+        fitted = _refitted(job, regressor, tuned, seconds)
     except Exception as failure:  # a family may fail in any way its library does
         return [job.candidate(kind, reason_of(failure)) for kind in job.tables]
-    return [_finish(job, kind, tuned, fitted[kind], (checked or {}).get(kind)) for kind in job.tables]
+    return [_finish(job, kind, tuned, fitted.get(kind), (checked or {}).get(kind)) for kind in job.tables]
 
 
-def _finish(job: Job, kind: str, tuned: Tuned[Together], fitted: Fitted, checked: Checked | None) -> Candidate:
-    """The candidate of one kind, from its fitted regressor."""
+def _finish(job: Job, kind: str, tuned: Tuned[Together], refitted: Fitted | None, checked: Checked | None) -> Candidate:
+    """The candidate of one kind, from what was learned of it."""
     blank, prepared, learned = job.candidate(kind), job.tables[kind], tuned.result[kind]
     try:
-        _check_learned(learned, prepared)
-        form = _exported(fitted, prepared)
-        default = BOUNDED if regressors[job.regressor].extrapolates else HELD
-        out_of_fold = learned.log_values if prepared.folds is not None else None
-        found = judged(blank, prepared, form, prepared.roofline, default, checked, out_of_fold)
+        check_learned(learned, prepared)
+        way = way_beyond(prepared, checked, BOUNDED if regressors[job.regressor].extrapolates else HELD)
+        form, learned_from = shipped_form(learned, refitted, prepared)
+        edge = prepared.edge if learned_from == TRAIN else prepared.shipped_edge
+        found = judged(blank, prepared, form, edge, way, learned.held_out(prepared, way), checked)
     except Exception as failure:  # a family may fail in any way its library does
         return job.candidate(kind, reason_of(failure))
-    trials = Trials(tuned.trials, tuned.pruned, tuned.failed, tuned.reasons)
-    facts = replace(found.facts, settings=tuned.settings, trials=trials, fit_seconds=tuned.fit_seconds)
+    facts = replace(
+        found.facts,
+        settings=tuned.settings,
+        trials=_trials(tuned),
+        fit_seconds=tuned.fit_seconds,
+        steps=learned.steps,
+        learned_from=learned_from,
+        learned_rows=len(prepared.train if learned_from == TRAIN else prepared.learned),
+    )
     return replace(found, facts=facts)
 
 
-def _check_learned(learned: Learning, prepared: Prepared) -> None:
-    """What had no time to learn is not offered: it would stand beside others as if it were one of them."""
-    held, constant, predicted = prepared.validation, constant_values(prepared), np.exp(learned.log_values)
-    if has_learned(predicted, held.target, constant):
-        return
-    errors = [score(values, held.target).mape for values in (predicted, constant)]
-    own, plain = map(percent, errors)
-    raise NothingLearned(f"it had no time to learn: an error of {own}, one number for every layer has {plain}")
-
-
-def _exported(fitted: Fitted, prepared: Prepared) -> Form:
-    """The deployed form, read back from what is saved, if it says what the fitted regressor says."""
-    inputs = np.concatenate([prepared.validation.inputs, prepared.test.inputs])
-    form = restore(unpack(*pack(fitted.export().parts())), inputs.shape[1])
-    expected, deployed = fitted.predict(inputs), form.predict(inputs)
-    if not (np.isfinite(deployed) & (deployed > 0)).all():
-        raise NotTheSame("the deployed form predicts latencies that are not positive numbers")
-    difference = float(np.abs(deployed / expected - 1).max())
-    if not difference <= LARGEST_DIFFERENCE:
-        raise NotTheSame(f"the deployed form differs by {difference:.2g} from the fitted regressor")
-    return form
+def _trials(tuned: Tuned[Together]) -> Trials:
+    return Trials(tuned.trials, tuned.pruned, tuned.failed, tuned.reasons)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-from medn.core.errors import NothingMeasured, StoreError, UsageError
+from medn.core.errors import NothingMeasured, UsageError
 from medn.core.registry import known_name
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
@@ -17,13 +19,17 @@ from medn.regressors.regressor import regressors, usual_families
 from medn.runs.folder import RunFolder
 from medn.runs.measured import record_target
 from medn.runs.tables import Source, read_source
-from medn.training.candidate_store import candidate_folder, candidates_root, load_candidate
+from medn.sources.run_sources import KnownDevices
+from medn.training.candidate_store import candidates_root
 from medn.training.config import FamilySettings
+from medn.training.executor_fitters import ExecutorFitters
 from medn.training.extrapolation import made_ready
-from medn.training.fit_processes import Fitters, OnWait, Timetable, least_seconds
+from medn.training.fit_processes import Fitters, OnWait, Timetable, least_seconds, no_time_left
 from medn.training.further_quantities import further_jobs
+from medn.training.halving import Halving, standing
+from medn.training.job import Job, Round
 from medn.training.prepared import Prepared, Refused, Tables, prepare, write_tables
-from medn.training.train_regressor import Job
+from medn.training.workers import LOCAL, check_place, fitters_on
 
 SHORTEST_S = 1.0
 """Every fit gets this much, or it could not show anything."""
@@ -32,8 +38,11 @@ FURTHER_SHARE = 0.05
 FURTHER_SHORTEST_S = 0.1
 """Of the time, for memory and energy: their families are light and hardly need a search."""
 
+MANY_SHARE = 0.25
+"""The same where rows are so many that families which take longer are worth their time."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TrainOutcome:
     candidates: tuple[Candidate, ...]
     """All of this run's candidates for what was asked for, failed ones too, without their forms."""
@@ -43,6 +52,21 @@ class TrainOutcome:
     elapsed_s: float
     loading_s: float = 0.0
     """What loading libraries took, of the time of all processes together."""
+    unused_s: float = 0.0
+    """What was left of the time when there was nothing more to gain."""
+    retries: int = 0
+    """Fits that were begun again because their worker was lost, as far as that was seen from here."""
+    processes: int = 1
+    """How many fits there were at once."""
+
+    def __repr__(self) -> str:
+        best = self.best()
+        told = ", ".join(f"{each.kind} on {each.device} by {each.regressor}" for each in best[:3])
+        more = f" and {len(best) - 3} more" if len(best) > 3 else ""
+        failed = sum(not each.is_good for each in self.candidates)
+        return (
+            f"<TrainOutcome: {len(self.candidates)} candidates, {failed} of them failed; best: {told or 'none'}{more}>"
+        )
 
     def best(self) -> list[Candidate]:
         return best_candidates(self.candidates)
@@ -56,10 +80,12 @@ class Plan:
     further: Sequence[Job]
     processes: int
     asked_s: float
+    cannot_wait: int
+    """How many of what is waiting have a fit however short the time is."""
 
     @property
     def least_s(self) -> float:
-        own = least_seconds(len(self.waiting), self.processes, SHORTEST_S)
+        own = least_seconds(self.cannot_wait, self.processes, SHORTEST_S)
         return own + least_seconds(len(self.further), self.processes, FURTHER_SHORTEST_S)
 
     @property
@@ -68,7 +94,10 @@ class Plan:
 
     @property
     def further_s(self) -> float:
-        return FURTHER_SHARE * self.asked_s if self.further else 0.0
+        if not self.further:
+            return 0.0
+        takes_long = any(regressors[job.regressor].further_rows for job in self.further)
+        return (MANY_SHARE if takes_long else FURTHER_SHARE) * self.asked_s
 
     @property
     def families(self) -> int:
@@ -81,6 +110,10 @@ class Plan:
 
 OnProgress = Callable[[int, int, Sequence[Candidate]], None]
 """Called when a job ends: jobs done, jobs in all, the candidates it made."""
+
+
+def place_of(candidate: Candidate) -> tuple[str, str, str]:
+    return candidate.device, candidate.kind, candidate.regressor
 
 
 def validation_error(candidate: Candidate) -> float:
@@ -111,48 +144,85 @@ def train_run(
     on_plan: Callable[[Plan], None] | None = None,
     on_wait: OnWait | None = None,
     clock: Callable[[], float] = time.monotonic,
+    on: str = LOCAL,
+    on_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainOutcome:
-    """Train what a run has measured. Candidates that are there already, from the same data, are kept."""
+    """Train what a run has measured. Candidates that are there already, from the same data, are kept.
+
+    `on` is where fits are made (`medn.training.workers`), with options for that place.
+    """
+    check_place(on)
     began = clock()
     split = split or Split()
-    chosen = [regressors[name].name for name in families] or usual_families()
+    run = RunFolder(candidates_root(folder, split).parent)
+    known = KnownDevices.of_run(run.path)
+    chosen = [regressors[name].name for name in families] or usual_families(has_sources=bool(known.bundles))
     fixed = settings or {}
     source = read_source(folder)
     kinds = [known_name("measured layer kind", kind, source.rows) for kind in kinds]
-    run = RunFolder(candidates_root(folder, split).parent)
-    with run.locked():
-        prepared, refused = prepare(source, kinds or sorted(source.rows), split, seed, without_unstable)
+    with run.locked(), fitters_on(on, jobs, run.path, on_options, on_wait) as fitters:
+        jobs, wanted = fitters.processes, kinds or sorted(source.rows)
+        prepared, refused = prepare(source, wanted, split, seed, without_unstable, known=known)
         if not prepared:
             error = UsageError if any(each.is_split_wrong for each in refused) else NothingMeasured
             raise error("; ".join(f"{each.kind} on {each.device}: {each.reason}" for each in refused))
         _record_target(folder, source)
         write_tables(folder, source, split, prepared)
         planned = _jobs(prepared, chosen, candidates_root(folder, split), split, seed, seconds, fixed)
-        kept = {index: found for index, job in enumerate(planned) if (found := _finished(job, retry_failed))}
-        waiting = _made_ready([job for index, job in enumerate(planned) if index not in kept], seed)
+        kept = {id(job): found for job in planned if (found := standing(job, Round.SEARCH, retry_failed))}
+        waiting = _made_ready([job for job in planned if id(job) not in kept], seed)
         further = [
             job
             for job in _further_jobs(prepared, run.path, split, seed, seconds, fixed)
-            if not _finished(job, retry_failed)
+            if not standing(job, Round.SEARCH, retry_failed)
         ]
-        plan = Plan(waiting, further, jobs, seconds)
+        halving = Halving(planned, waiting, jobs, retry_failed)
+        plan = Plan(waiting, further, jobs, seconds, halving.cannot_wait)
         if on_plan:
             on_plan(plan)
-        made = [candidate for found in kept.values() for candidate in found]
-        done = len(kept)
+        made = {place_of(candidate): candidate for found in kept.values() for candidate in found}
+        done, total, trained = len(kept), len(planned), set[tuple[str, str, str]]()
         if on_progress and kept:
-            on_progress(done, len(planned), made)
-        trained = 0
-        with Fitters(jobs, on_wait) as fitters:
-            for candidates in fitters.run(Timetable(waiting, jobs, plan.own_s, SHORTEST_S, clock)):
-                made += candidates
-                done, trained = done + 1, trained + len(candidates)
-                if on_progress:
-                    on_progress(done, len(planned), candidates)
-            for _ in fitters.run(Timetable(further, jobs, plan.further_s, FURTHER_SHORTEST_S, clock)):
-                pass
-    order = sorted(made, key=lambda each: (each.device, each.kind, each.regressor))
-    return TrainOutcome(tuple(order), tuple(refused), trained, clock() - began, fitters.loading_s)
+            on_progress(done, total, list(made.values()))
+        deadline = began + plan.own_s
+        for more, candidates in _in_rounds(halving, fitters, deadline, clock):
+            made |= {place_of(candidate): candidate for candidate in candidates}
+            trained |= {place_of(candidate) for candidate in candidates}
+            done += 1
+            if on_progress:
+                on_progress(done, max(total, done + more), candidates)
+        unused_s = deadline - clock()
+        for _ in fitters.run(Timetable(further, jobs, plan.further_s, FURTHER_SHORTEST_S, clock)):
+            pass
+    order = tuple(made[place] for place in sorted(made))
+    return TrainOutcome(
+        order,
+        tuple(refused),
+        len(trained),
+        clock() - began,
+        fitters.loading_s,
+        unused_s,
+        fitters.retries,
+        jobs,
+    )
+
+
+def _in_rounds(
+    halving: Halving, fitters: Fitters | ExecutorFitters, deadline: float, clock: Callable[[], float]
+) -> Iterator[tuple[int, list[Candidate]]]:
+    """The candidates of each job as it ends, with how many jobs of its round are still to come."""
+    late: list[Job] = []
+    # Looks that were postponed have their turn at the end, if there is time left after all.
+    for round in (*halving.rounds, None):
+        left = max(deadline - clock(), 0.0)
+        own = late if round is None else halving.jobs(round, left)
+        times = Timetable(own, halving.processes, halving.seconds(round, left), SHORTEST_S, clock, deadline)
+        for candidates in fitters.run(times):
+            yield len(times.waiting), candidates
+        if round == Round.LOOK:
+            late = times.postponed
+    for place, job in enumerate(times.postponed):
+        yield len(times.postponed) - place - 1, no_time_left(job)
 
 
 def _record_target(folder: Path, source: Source) -> None:
@@ -177,8 +247,17 @@ def _jobs(
         for device, tables in prepared.items()
         for name in families
         for group in (_alike(tables) if regressors[name].shares_kinds else [{kind: tables[kind]} for kind in tables])
+        if not _is_without_sources(name, group, tables)
     ]
     return sorted(found, key=lambda job: (job.share, job.regressor))
+
+
+def _is_without_sources(family: str, group: Mapping[str, Prepared], tables: Mapping[str, Prepared]) -> bool:
+    """Whether a family leans on other devices and none of them knows a kind, though they do know others."""
+    if not regressors[family].needs_sources:
+        return False
+    has_any = any(each.train.sources for each in tables.values())
+    return has_any and not all(each.train.sources for each in group.values())
 
 
 def _alike(tables: Mapping[str, Prepared]) -> list[dict[str, Prepared]]:
@@ -207,18 +286,3 @@ def _further_jobs(
     families = [name for name in regressors if regressors[name].learns_further]
     jobs = _jobs(prepared, families, run, split, seed, seconds, fixed) if split.is_product else []
     return [further for job in jobs for further in further_jobs(job, run)]
-
-
-def _finished(job: Job, retry_failed: bool) -> list[Candidate] | None:
-    """The candidates of a job that is done, failed ones too: the same key, and no less time."""
-    found = []
-    for kind in job.tables:
-        try:
-            candidate = load_candidate(candidate_folder(job.root, job.device, kind, job.regressor))
-        except StoreError:
-            return None
-        is_done = candidate.is_good or not retry_failed
-        if not (is_done and candidate.facts.key == job.key and candidate.facts.budget_s >= job.budget_s):
-            return None
-        found.append(candidate.without_form())
-    return found

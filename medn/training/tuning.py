@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -32,6 +33,9 @@ LARGEST_SHARE = 1 / 2
 
 FIRST_SHARE = 3 / 4
 """What the first may take, whose settings are good ones: where a fit takes so long, half of one is no comparison."""
+
+LEAST_GAIN = 0.01
+"""Errors that are lower by a smaller share than this are as good."""
 
 STEP_GROWTH = 1.25
 """Errors of a fit under way are compared at steps that grow by this factor: often enough to stop a hopeless one."""
@@ -55,13 +59,19 @@ class Tuned(Generic[Result]):
 
     settings: Settings
     error: float
-    result: Result
+    fitted: Result | None
+    """None where it was found before, and whoever asks has kept what was fitted then."""
     fit_seconds: float
     trials: int = 1
     pruned: int = 0
     failed: int = 0
     reasons: tuple[str, ...] = ()
     """Why trials failed, each reason once."""
+
+    @property
+    def result(self) -> Result:
+        assert self.fitted is not None, "asked for what is kept elsewhere"
+        return self.fitted
 
 
 def tune(
@@ -76,23 +86,59 @@ def tune(
     threads: int = 1,
     fixed: Settings | None = None,
     most_trials: int = MOST_TRIALS,
+    patience: int | None = None,
+    follows: float = 0.0,
+    kept: Settings | None = None,
+    doubt: float = 0.0,
     watch: Watch = unwatched,
     on_better: Callable[[Tuned[Result]], None] | None = None,
 ) -> Tuned[Result]:
     """Search the settings of a regressor; `judge` gives the validation error of what `fit` made of so many rows.
 
     A family without settings is fitted once, and so is one whose settings are all `fixed`. What the journal holds
-    already counts. `on_better` is told whenever a trial of a search is the best so far.
+    already counts. `patience` is how many trials in a row may better nothing before the search ends. `follows` is what
+    is left of the time for what follows the search, in fits of the best settings. What was fitted with the settings
+    `kept` need not be fitted again. The best of many settings is so by luck too: the errors of all but those to start
+    from count as larger by the share `doubt`.
+    `on_better` is told whenever a trial of a search is the best so far.
     """
     fixed = fixed or {}
     if regressor.is_tunable:
         deadline = time.monotonic() + seconds
         search = _Search(
-            regressor, fit, judge, rows, seed, threads, fixed, deadline, seconds, journal, watch, on_better
+            regressor,
+            fit,
+            judge,
+            rows,
+            seed,
+            threads,
+            fixed,
+            deadline,
+            seconds,
+            most_trials,
+            patience,
+            follows,
+            kept,
+            doubt,
+            journal,
+            watch,
+            on_better,
         )
-        return search.run(most_trials)
+        return search.run()
+    return fitted_once({**regressor.defaults, **fixed}, fit, judge, seconds / (1 + follows), seed, watch, threads)
+
+
+def fitted_once(
+    settings: Settings,
+    fit: Callable[[Settings, Effort], Result],
+    judge: Callable[[Result], float],
+    seconds: float,
+    seed: int,
+    watch: Watch,
+    threads: int = 1,
+) -> Tuned[Result]:
+    """One fit without a search."""
     began = time.monotonic()
-    settings = {**regressor.defaults, **fixed}
     result = fit(settings, Effort(seconds, seed, threads, lambda step, error: watch(1, error)))
     return Tuned(settings, _checked(judge(result)), result, time.monotonic() - began)
 
@@ -191,11 +237,16 @@ class _Search(Generic[Result]):
     fixed: Settings
     deadline: float
     seconds: float
+    most_trials: int
+    patience: int | None
+    follows: float
+    kept: Settings | None
+    doubt: float
     journal: Path
     watch: Watch
     on_better: Callable[[Tuned[Result]], None] | None
 
-    def run(self, most_trials: int) -> Tuned[Result]:
+    def run(self) -> Tuned[Result]:
         journal = open_journal(self.journal)
         _tried_file(self.journal).unlink(missing_ok=True)  # left by a training that was killed: nobody's fault
         study = _go_on(journal, self.seed)
@@ -204,14 +255,14 @@ class _Search(Generic[Result]):
             warnings.simplefilter("ignore")
             free = {name: value for name, value in self.regressor.start(self.rows).items() if name not in self.fixed}
             study.enqueue_trial(free, skip_if_exists=True)
-            while self._worth_another(study, most_trials):
+            while self._worth_another(study):
                 trial = study.ask()
                 found = self._try(study, trial)
                 journal.add_trial(study.get_trials(deepcopy=False)[trial.number])
                 _tried_file(self.journal).unlink(missing_ok=True)
-                if found is not None and (best is None or found[0] < best[0]):
+                if found is not None and self._best(study).number == trial.number:
                     best = found
-                    if self.on_better and found[0] <= study.best_value:
+                    if self.on_better:
                         self.on_better(self._tuned(study, best))
         return self._tuned(study, best)
 
@@ -225,31 +276,58 @@ class _Search(Generic[Result]):
         reasons = tuple(dict.fromkeys(str(trial.user_attrs["reason"]) for trial in failed))
         if not ended:
             raise NothingFitted(f"none of {len(trials)} trials came to an end: {'; '.join(reasons) or 'all pruned'}")
-        settings: dict[str, Any] = study.best_trial.user_attrs["settings"]
-        if best is None or best[0] > study.best_value:  # found before this process began
-            began = time.monotonic()
-            result = self.fit(settings, Effort(self._trial_seconds(), self.seed, self.threads))
-            best = (_checked(self.judge(result)), result, time.monotonic() - began)
-        error, result, fit_seconds = best
+        chosen = self._best(study)
+        settings: dict[str, Any] = chosen.user_attrs["settings"]
         pruned = len(trials) - len(ended) - len(failed)
-        return Tuned(settings, error, result, fit_seconds, len(trials), pruned, len(failed), reasons)
+        tuned = partial(Tuned[Result], settings, trials=len(trials), pruned=pruned, failed=len(failed), reasons=reasons)
+        if best is None:  # found before this process began
+            if settings == self.kept:
+                return tuned(chosen.value or 0.0, None, 0.0)
+            began = time.monotonic()
+            result = self.fit(settings, Effort(self._trial_seconds(study), self.seed, self.threads))
+            best = (_checked(self.judge(result)), result, time.monotonic() - began)
+        return tuned(*best)
 
-    def _worth_another(self, study: optuna.Study, most_trials: int) -> bool:
+    def _best(self, study: optuna.Study) -> optuna.trial.FrozenTrial:
+        """Of those that came to an end, the one whose error counts as the smallest, the first of several."""
+        from optuna.trial import TrialState
+
+        ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return min(ended, key=lambda trial: (trial.value or 0.0) * (1 + self.doubt if trial.number else 1.0))
+
+    def _worth_another(self, study: optuna.Study) -> bool:
         """The first trial is always made; another one only if it can come to an end."""
         from optuna.trial import TrialState
 
         trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state != TrialState.WAITING]
         ended = [trial for trial in trials if trial.state == TrialState.COMPLETE and trial.duration]
-        left = self.deadline - time.monotonic()
+        left = self._seconds_left(study)
         if not ended:
-            return not trials or (left > 0 and len(trials) < most_trials)
+            return not trials or (left > 0 and len(trials) < self.most_trials)
         if not ended[0].params:  # everything is fixed, there is nothing to search
             return False
         usual = statistics.median(trial.duration.total_seconds() for trial in ended if trial.duration)
-        return len(trials) < most_trials and left > usual / 2
+        return len(trials) < self.most_trials and left > usual / 2 and not self._is_settled(trials)
 
-    def _trial_seconds(self, share: float = LARGEST_SHARE) -> float:
-        left = self.deadline - time.monotonic()
+    def _is_settled(self, trials: Sequence[optuna.trial.FrozenTrial]) -> bool:
+        """Whether the last trials have bettered nothing worth telling."""
+        if self.patience is None:
+            return False
+        before, since = trials[: -self.patience], trials[-self.patience :]
+        return len(before) > 0 and _lowest(since) > (1 - LEAST_GAIN) * _lowest(before)
+
+    def _seconds_left(self, study: optuna.Study) -> float:
+        """For further trials, beside what follows the best so far."""
+        from optuna.trial import TrialState
+
+        ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        best = min(ended, key=lambda trial: trial.value or 0.0, default=None)
+        kept = best.duration.total_seconds() if best and best.duration else 0.0
+        return self.deadline - time.monotonic() - self.follows * kept
+
+    def _trial_seconds(self, study: optuna.Study, share: float = LARGEST_SHARE) -> float:
+        """What one trial may take, and what would follow it."""
+        left = min(self._seconds_left(study), (self.deadline - time.monotonic()) / (1 + self.follows))
         return max(min(left, self.seconds * share), self.seconds * 0.05)
 
     def _try(self, study: optuna.Study, trial: optuna.Trial) -> tuple[float, Result, float] | None:
@@ -263,7 +341,7 @@ class _Search(Generic[Result]):
             trial.set_user_attr("settings", dict(settings))
             self._note(trial, settings)
             share = LARGEST_SHARE if trial.number else FIRST_SHARE
-            effort = Effort(self._trial_seconds(share), self.seed, self.threads, _reporter(trial, self.watch))
+            effort = Effort(self._trial_seconds(study, share), self.seed, self.threads, _reporter(trial, self.watch))
             result = self.fit(settings, effort)
             error = _checked(self.judge(result))
         except optuna.TrialPruned:
@@ -302,6 +380,12 @@ def _reporter(trial: optuna.Trial, watch: Watch) -> Callable[[int, float], None]
                 raise optuna.TrialPruned
 
     return report
+
+
+def _lowest(trials: Sequence[optuna.trial.FrozenTrial]) -> float:
+    from optuna.trial import TrialState
+
+    return min((each.values[0] for each in trials if each.state == TrialState.COMPLETE), default=math.inf)
 
 
 def _checked(error: float) -> float:

@@ -143,6 +143,6 @@ def _form(booster: Any, base: float, count: int, width: int) -> ObliviousTrees:
 
 def _tree(grown: Any, scale: float) -> ObliviousTree:
     """All features are numbers here, so that their place among the numbers is that among the inputs."""
-    splits = grown["splits"]
+    splits = grown["splits"] or ()  # none at all where nothing could be told apart
     leaves = [scale * value for value in grown["leaf_values"]]
     return [split["float_feature_index"] for split in splits], [split["border"] for split in splits], leaves

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
-from medn.core.table import Array, Table
-from medn.regressors.distances import Points
-from medn.regressors.encoding import Encoding
+from medn.core.table import Table
 from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.fitted import Learned, limited_threads, thinned
-from medn.regressors.forms.kernel import MATERN, Kernel, matern
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.regressor import Effort, Regressor, Settings, regressors
-
-LIKELIHOOD_ROWS = 400
-"""Length scales are found on so many rows: more of them hardly move the scales, and cost the cube of their number."""
-
-MOST_STEPS = 60
-
-SMALLEST_NOISE = 1e-6
-"""Added to the variance of every row, so that equal rows do not make the matrix singular."""
-
-TYPICAL_NOISE = 0.03
-"""The variance of the noise, in variances of what is learned, that few rows are drawn towards."""
+from medn.regressors.residual_process import ResidualProcess
 
 
 @regressors.register
@@ -44,99 +28,5 @@ class GaussianProcess(Regressor):
         base = plain_roofline(train, effort)  # without one, it learns the latency itself
         logs = np.log(table.target) - (base.log_value(table.inputs) if base else 0.0)
         with limited_threads(effort):
-            kernel = _fit_kernel(table, logs, settings["spread"], effort)
+            kernel = ResidualProcess.fit(table, logs, settings["spread"], effort).kernel()
         return Learned.from_form(WeightedSum([base, kernel]) if base else kernel)
-
-
-def _fit_kernel(table: Table, logs: Array, spread: float, effort: Effort) -> Kernel:
-    encoding = Encoding.fit(table.schema, table.inputs)
-    encoded = encoding.transform(table.inputs)
-    middle, size = float(logs.mean()), float(logs.std()) or 1.0
-    targets = (logs - middle) / size
-    rows = np.random.default_rng(effort.seed).permutation(len(table))[:LIKELIHOOD_ROWS]
-    found = Likelihood(encoded[rows], targets[rows], spread).maximise(effort)
-    # Solved with the points as they are saved, so that what is deployed is what was fitted.
-    points: NDArray[np.float32] = (encoded / found.lengths).astype(np.float32)
-    saved = points.astype(np.float64)
-    covariance = found.variance * matern(Points(points).squared(saved))[0]
-    covariance[np.diag_indices(len(saved))] += found.noise
-    weights = np.asarray(size * found.variance * np.linalg.solve(covariance, targets), dtype=np.float64)
-    return Kernel(encoding, points, weights, middle, 1.0, scale=1.0 / found.lengths, shape=MATERN)
-
-
-@dataclass(frozen=True, eq=False)
-class Hyperparameters:
-    """Of a process whose targets have mean zero and variance one."""
-
-    lengths: Array
-    variance: float
-    noise: float
-
-    @classmethod
-    def from_vector(cls, vector: Array) -> Hyperparameters:
-        return cls(np.exp(vector[:-2]), float(np.exp(vector[-2])), float(np.exp(vector[-1])) + SMALLEST_NOISE)
-
-
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """The marginal likelihood of the targets, with mild priors: few rows leave most length scales open."""
-
-    points: Array
-    targets: Array
-    spread: float
-
-    @property
-    def typical_length(self) -> float:
-        """In logarithms: over so far, points with all inputs drawn at random are about one length scale apart."""
-        return 0.5 * float(np.log(max(self.points.shape[1], 1)))
-
-    def maximise(self, effort: Effort) -> Hyperparameters:
-        from scipy.optimize import minimize
-
-        width = self.points.shape[1]
-        start = np.array([self.typical_length] * width + [0.0, np.log(TYPICAL_NOISE)])
-        bounds = [(-3.0, 8.0)] * width + [(-6.0, 6.0), (-14.0, 2.0)]
-        best = start
-
-        def stop_in_time(xk: Array) -> None:
-            nonlocal best
-            best = xk.copy()
-            if effort.seconds_left <= 0:
-                raise StopIteration
-
-        minimize(
-            self.loss,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            callback=stop_in_time,
-            options={"maxiter": MOST_STEPS},
-        )
-        return Hyperparameters.from_vector(best)
-
-    def loss(self, vector: Array) -> tuple[float, Array]:
-        """The negative logarithm of the posterior, and its gradient by the logarithms of the hyperparameters."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        assumed = Hyperparameters.from_vector(vector)
-        scaled = self.points / assumed.lengths
-        correlation, slope = matern(Points(scaled).squared(scaled))
-        covariance = assumed.variance * correlation
-        covariance[np.diag_indices(len(scaled))] += assumed.noise
-        factor = cho_factor(covariance, lower=True)
-        inverse = cho_solve(factor, np.eye(len(scaled)))
-        weights = inverse @ self.targets
-        loss = 0.5 * self.targets @ weights + np.log(np.diag(factor[0])).sum()
-        by_covariance = np.outer(weights, weights) - inverse
-        by_distance = by_covariance * (assumed.variance * slope)
-        # Of a sum over pairs of rows of their squared differences, without a matrix for each input.
-        by_squares = by_distance.sum(axis=1) @ scaled**2 - np.einsum("ik,ik->k", scaled, by_distance @ scaled)
-        gradient = np.empty_like(vector)
-        gradient[:-2] = 2.0 * by_squares
-        gradient[-2] = -0.5 * assumed.variance * (by_covariance * correlation).sum()
-        gradient[-1] = -0.5 * np.trace(by_covariance) * (assumed.noise - SMALLEST_NOISE)
-        prior = np.append((vector[:-2] - self.typical_length) / self.spread, (vector[-1] - np.log(TYPICAL_NOISE)) / 2)
-        gradient[:-2] += prior[:-1] / self.spread
-        gradient[-1] += prior[-1] / 2
-        return float(loss + 0.5 * prior @ prior), gradient

@@ -21,6 +21,7 @@ TREES_AT_ONCE = 25
 class HistBoosting(Regressor):
     name = "hist_boosting"
     description = "gradient boosting on histograms by scikit-learn"
+    is_late = True
     packages = ("sklearn",)
     defaults = {
         "loss": "squared_error",

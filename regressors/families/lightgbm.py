@@ -29,7 +29,7 @@ class LightGBM(Regressor):
         "feature_fraction": 0.7,
         "bagging_fraction": 0.9,
         "lambda_l2": 1.0,
-        "max_bin": 511,
+        "max_bin": 255,
         "most_trees": 3000,
         "patience": 100,
     }

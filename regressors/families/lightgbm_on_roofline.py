@@ -20,6 +20,8 @@ class LightGBMOnRoofline(Regressor):
     description = "LightGBM on what the roofline leaves over"
     extrapolates = True
     share = 3.0
+    learns_further = True
+    further_rows = 5000
     packages = ("scipy", "lightgbm")
     defaults = LightGBM.defaults
     for_many_rows = LightGBM.for_many_rows

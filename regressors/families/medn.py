@@ -33,7 +33,7 @@ class Medn(NetworkRegressor):
             "frequencies": trial.suggest_int("frequencies", 0, 4),
             "frequency_spread": trial.suggest_float("frequency_spread", 0.03, 1.0, log=True),
             "learning_rate": trial.suggest_float("learning_rate", 2e-3, 2e-2, log=True),
-            "weight_decay": trial.suggest_float("weight_decay", 1e-2, 1.0, log=True),
+            "weight_decay": trial.suggest_float("weight_decay", 2e-2, 0.5, log=True),
             "relative_share": trial.suggest_float("relative_share", 0.0, 0.8),
         }
 

@@ -18,6 +18,7 @@ LABELLING_SHARE = 0.15
 class DistilledMedn(NetworkRegressor):
     name = "medn_distilled"
     description = "small encoder-decoder network taught by three larger ones"
+    is_late = True
     share = 4.0
     defaults = {"teachers": 3, "extra": 1.0, "width": 64, "hidden": 32}
 

@@ -13,6 +13,7 @@ from medn.regressors.regressor import Effort, Fitted, Settings, regressors
 class MednShared(NetworkRegressor):
     name = "medn_shared"
     description = "multi-task encoder-decoder network whose encoder all kinds of a device share"
+    is_late = True
     share = 4.0
     shares_kinds = True
 

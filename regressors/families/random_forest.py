@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class RandomForest(Regressor):
     name = "random_forest"
     description = "a forest of trees, each on its own sample of the rows"
+    is_late = True
     packages = ("sklearn",)
     defaults = SETTINGS
 

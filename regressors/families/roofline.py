@@ -64,12 +64,17 @@ def _fit(train: Table, settings: Settings, effort: Effort, is_shaped: bool) -> R
     encoding = Encoding.fit(train.schema, train.inputs)
     peak, overhead, bounds = _limits(train, columns, encoding)
     table = thinned(train, ROWS, effort.seed)
-    known = len(peak) - 1
-    seen = see(columns, encoding, bounds, known, table.inputs)
+    seen = see(columns, encoding, bounds, table.inputs)
+    seen = replace(seen, device=_places(seen.device, len(peak) - 1))
     kept = [place for place, name in enumerate(encoding.names) if is_shaped and _shapes(name)]
     problem = Problem(seen, np.log(table.target), peak, overhead, np.array(kept, dtype=int), settings["restraint"])
     with limited_threads(effort):
         return Roofline(columns, encoding, bounds, problem.solve(settings["starts"], effort))
+
+
+def _places(devices: Array, known: int) -> NDArray[np.intp]:
+    """Places of devices in tables; the one after the known ones stands for any other."""
+    return np.where((devices < 0) | (devices >= known), known, devices).astype(np.intp)
 
 
 def _shapes(encoded_name: str) -> bool:
@@ -81,7 +86,7 @@ def _limits(train: Table, columns: Columns, encoding: Encoding) -> tuple[Array, 
     """Best rates and lowest latency per device, and the measured range."""
     log_work, logs = columns.log_work(train.inputs), np.log(train.target)
     known = len(train.schema.categories["device"]) if columns.device is not None else 1
-    device = columns.devices(train.inputs, known)
+    device = _places(columns.devices(train.inputs), known)
     rates = log_work - logs[:, None]
     peak = np.full((known + 1, 2), np.nan)
     overhead = np.full(known + 1, np.nan)

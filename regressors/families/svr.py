@@ -25,6 +25,7 @@ ITERATIONS_PER_SECOND = 20_000
 class SupportVectors(Regressor):
     name = "svr"
     description = "support vector regression with a radial kernel"
+    is_late = True
     extrapolates = True
     share = 0.5
     packages = ("sklearn",)

@@ -30,7 +30,7 @@ class XGBoost(Regressor):
         "colsample_bynode": 0.7,
         "subsample": 0.9,
         "lambda": 1.0,
-        "max_bin": 512,
+        "max_bin": 256,
         "most_trees": 3000,
         "patience": 100,
     }

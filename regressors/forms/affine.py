@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,9 +24,6 @@ class Affine(Form):
     def log_value(self, inputs: Array) -> Array:
         value = inputs.take(self.columns, axis=1) @ self.weights + self.constant
         return np.log(np.maximum(value, self.floor))
-
-    def one(self, row: Array) -> float:
-        return math.log(max(float(row.take(self.columns).dot(self.weights)) + self.constant, self.floor))
 
     def check(self, width: int) -> None:
         count = len(self.columns)

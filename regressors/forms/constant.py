@@ -6,6 +6,7 @@ import numpy as np
 
 from medn.core.checking import LARGEST_LOG, check_numbers
 from medn.core.table import Array
+from medn.program.formulas import rows_of
 from medn.regressors.form import Form, Parts, forms
 
 
@@ -18,10 +19,8 @@ class Constant(Form):
         self.value = log_value
 
     def log_value(self, inputs: Array) -> Array:
-        return np.full(len(inputs), self.value)
-
-    def one(self, row: Array) -> float:
-        return self.value
+        found: Array = rows_of(inputs, self.value)
+        return found
 
     def gradient(self, inputs: Array) -> Array:
         return np.zeros(inputs.shape)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from medn.core.checking import check_array, check_numbers
 from medn.core.table import Array
 from medn.core.text import shown
-from medn.regressors.distances import Points
+from medn.regressors.distances import Points, near_points
 from medn.regressors.encoding import SMALLEST, Encoding
 from medn.regressors.form import Form, Parts, forms
 
@@ -56,13 +56,14 @@ class Kernel(Form):
     def log_value(self, inputs: Array) -> Array:
         encoded = self.encoding.transform(inputs)
         if self.scale is not None:
-            encoded *= self.scale
-        return self.points.map(encoded, self._sum)
+            encoded = encoded * self.scale
+        found: Array = near_points("kernel", encoded, self.points, self._sum, (self.weights, self.gamma, self.shape))
+        return found + self.constant
 
     def _sum(self, squared: Array) -> Array:
         squared *= self.gamma
         kernel = np.exp(-squared) if self.shape == GAUSSIAN else matern(squared)[0]
-        return np.asarray(kernel @ self.weights + self.constant)
+        return np.asarray(kernel @ self.weights)
 
     def check(self, width: int) -> None:
         self.encoding.check(width)

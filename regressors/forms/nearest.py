@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
-from medn.regressors.distances import Points
+from medn.regressors.distances import Points, near_points
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, forms
 
@@ -44,7 +44,10 @@ class Nearest(Form):
         """How fast a point counts less with its distance; 0 for a plain mean."""
 
     def log_value(self, inputs: Array) -> Array:
-        return self.points.map(self.encoding.transform(inputs) * self.relevance, self._mean)
+        encoded = self.encoding.transform(inputs) * self.relevance
+        facts = (self.values, self.neighbours, self.power)
+        found: Array = near_points("nearest", encoded, self.points, self._mean, facts)
+        return found
 
     def _mean(self, squared: Array) -> Array:
         if self.neighbours < squared.shape[1]:

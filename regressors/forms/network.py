@@ -1,13 +1,11 @@
 """A network as it is deployed: matrix products, from the inputs to the logarithm of the latency.
 
-onnxruntime computes them where it is installed, as it is twice as fast; numpy does anywhere else, and for gradients. It
-holds the path to the latency alone; what a network learned beside it stays with the training.
+It holds the path to the latency alone; what a network learned beside it stays with the training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,9 @@ from numpy.typing import NDArray
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
 from medn.core.text import shown
+from medn.program.formulas import dense, in_blocks, silu
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, forms
-from medn.regressors.onnx_bytes import INPUT, Graph
-from medn.regressors.onnx_session import Session, has_onnxruntime
 
 Values = NDArray[Any]
 """In single precision; in double precision for gradients."""
@@ -29,7 +26,7 @@ CHUNK = 512
 """Rows at a time, so that the values between two steps stay in the cache."""
 
 
-# Each sort of step three times: what it computes, the same as a graph, and its gradient by what comes in, from the
+# Each sort of step twice: what it computes, for arrays and symbols, and its gradient by what comes in, from the
 # gradient by what comes out.
 
 
@@ -41,18 +38,8 @@ def waves(values: Values, frequencies: Values) -> Values:
 
 def _angles(values: Values, frequencies: Values) -> Values:
     numeric, count = frequencies.shape
-    angles: Values = (values[:, :numeric, None] * frequencies).reshape(len(values), numeric * count)
+    angles: Values = values.take(np.repeat(np.arange(numeric), count), axis=1) * frequencies.ravel()
     return angles
-
-
-def waves_graph(graph: Graph, values: str, frequencies: Values) -> str:
-    numeric, count = frequencies.shape
-    spread = np.zeros((graph.width, numeric * count), dtype=np.float32)
-    for column in range(numeric):
-        spread[column, column * count : (column + 1) * count] = frequencies[column]
-    angles = graph.step("MatMul", values, graph.constant(spread))
-    sine, cosine = graph.step("Sin", angles), graph.step("Cos", angles)
-    return graph.step("Concat", values, sine, cosine, attributes={"axis": 1})
 
 
 def waves_gradient(gradient: Values, values: Values, frequencies: Values) -> Values:
@@ -65,30 +52,8 @@ def waves_gradient(gradient: Values, values: Values, frequencies: Values) -> Val
     return result
 
 
-def dense(values: Values, weight: Values, bias: Values) -> Values:
-    result: Values = values.dot(weight)  # quicker than @ for a single row
-    result += bias
-    return result
-
-
-def dense_graph(graph: Graph, values: str, weight: Values, bias: Values) -> str:
-    return graph.step("Gemm", values, graph.constant(weight), graph.constant(bias))
-
-
 def dense_gradient(gradient: Values, values: Values, weight: Values, bias: Values) -> Values:
     return np.asarray(gradient @ weight.T)
-
-
-def silu(values: Values) -> Values:
-    """Each value times its sigmoid."""
-    result = np.negative(values)
-    np.exp(result, out=result)
-    result += 1
-    return np.divide(values, result, out=result)
-
-
-def silu_graph(graph: Graph, values: str) -> str:
-    return graph.step("Mul", values, graph.step("Sigmoid", values))
 
 
 def silu_gradient(gradient: Values, values: Values) -> Values:
@@ -97,15 +62,9 @@ def silu_gradient(gradient: Values, values: Values) -> Values:
 
 
 def residual(values: Values, up_weight: Values, up_bias: Values, down_weight: Values, down_bias: Values) -> Values:
-    result = dense(silu(dense(silu(values), up_weight, up_bias)), down_weight, down_bias)
-    result += values
+    inner = dense(silu(dense(silu(values), up_weight, up_bias)), down_weight, down_bias)
+    result: Values = inner + values
     return result
-
-
-def residual_graph(graph: Graph, values: str, *arrays: Values) -> str:
-    up_weight, up_bias, down_weight, down_bias = arrays
-    inner = silu_graph(graph, dense_graph(graph, silu_graph(graph, values), up_weight, up_bias))
-    return graph.step("Add", dense_graph(graph, inner, down_weight, down_bias), values)
 
 
 def residual_gradient(gradient: Values, values: Values, *arrays: Values) -> Values:
@@ -117,12 +76,6 @@ def residual_gradient(gradient: Values, values: Values, *arrays: Values) -> Valu
 
 
 STEPS: Mapping[str, Callable[..., Values]] = {"waves": waves, "dense": dense, "silu": silu, "residual": residual}
-GRAPHS: Mapping[str, Callable[..., str]] = {
-    "waves": waves_graph,
-    "dense": dense_graph,
-    "silu": silu_graph,
-    "residual": residual_graph,
-}
 GRADIENTS: Mapping[str, Callable[..., Values]] = {
     "waves": waves_gradient,
     "dense": dense_gradient,
@@ -186,41 +139,16 @@ class NetworkForm(Form):
         self.bounds = bounds
 
     def log_value(self, inputs: Array) -> Array:
-        result = np.empty(len(inputs))
         # Far below zero the exponential in `silu` is infinite, and its result the zero that it should be.
         with np.errstate(over="ignore"):
-            for start in range(0, len(inputs), CHUNK):
-                encoded = self.encoded(inputs[start : start + CHUNK])
-                result[start : start + CHUNK] = self._session.rows(encoded) if self._session else self.walk(encoded)
-        return np.clip(result, *self.bounds, out=result)
+            return in_blocks(inputs, self._value, CHUNK)
 
-    def one(self, row: Array) -> float:
-        if self._session is None:
-            return super().one(row)
-        low, high = self.bounds
-        return min(max(self._session.one(self.encoded(row)), low), high)
-
-    def encoded(self, inputs: Array) -> Values:
-        return self.encoding.single.transform(inputs.astype(np.float32))
-
-    def walk(self, encoded: Values) -> Values:
-        """The result for encoded inputs by numpy, before its bounds."""
-        values = encoded
+    def _value(self, inputs: Array) -> Array:
+        """Matrices are multiplied in single precision, as they were learned; what stands before them is exact."""
+        values: Values = self.encoding.transform(inputs)
         for name, arrays in self.steps:
-            values = STEPS[name](values, *arrays.values())
-        return values[:, 0]
-
-    @cached_property
-    def _session(self) -> Session | None:
-        """Made at the first prediction, so that loading stays fast."""
-        return Session(self.onnx_model()) if has_onnxruntime() else None
-
-    def onnx_model(self) -> bytes:
-        graph = Graph(self.encoding.width)
-        values = INPUT
-        for name, arrays in self.steps:
-            values = GRAPHS[name](graph, values, *arrays.values())
-        return graph.model(values)
+            values = STEPS[name](values if name == "waves" else values.astype(np.float32), *arrays.values())
+        return np.clip(values.astype(np.float64)[:, 0], *self.bounds)
 
     def gradient(self, inputs: Array) -> Array:
         """Zero where the result keeps to its bounds."""

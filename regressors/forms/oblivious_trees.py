@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
+from medn.program.formulas import by_table
 from medn.regressors.form import Form, Parts, forms
 from medn.regressors.thresholds import Thresholds
 
@@ -67,18 +68,17 @@ class ObliviousTrees(Form):
         return cls(features, borders, values, base, width)
 
     def log_value(self, inputs: Array) -> Array:
+        found: Array = by_table("oblivious_trees", inputs, self) + self.base
+        return found
+
+    def sums(self, inputs: Array) -> Array:
+        """What the leaves of all trees add up to."""
         if self._table is None:
             return self.walk(inputs)
         sums = np.empty(len(inputs))
         for block, numbers in self._thresholds.combined(inputs, self._table, np.bitwise_or):
             sums[block] = self._sums(numbers)
-        return self.base + sums
-
-    def one(self, row: Array) -> float:
-        if self._table is None:
-            return super().one(row)
-        numbers = np.bitwise_or.reduce(self._table.take(self._thresholds.one(row), 0), 0)
-        return self.base + float(self._sums(numbers))
+        return sums
 
     def _sums(self, numbers: NDArray[Any]) -> Array:
         """The sum over the trees of the leaves with these numbers."""
@@ -94,7 +94,7 @@ class ObliviousTrees(Form):
             for level in range(self.feature.shape[1]):
                 numbers |= (block[:, self.feature[:, level]] > self.border[:, level]) << level
             sums[start : start + ROWS_AT_ONCE] = self._sums(numbers)
-        return self.base + sums
+        return sums
 
     # All of this is made at the first prediction, so that loading stays fast.
 

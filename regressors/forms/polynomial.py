@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers
 from medn.core.table import Array
+from medn.program.formulas import in_blocks, rows_of
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, forms
 
@@ -18,8 +19,9 @@ NUMBERS_AT_ONCE = 1 << 22
 
 def products(encoded: Array, first: NDArray[np.int32], second: NDArray[np.int32]) -> Array:
     """Products of pairs of encoded columns, where place 0 stands for one and place n for encoded column n - 1."""
-    columns: Array = np.concatenate((np.ones((*encoded.shape[:-1], 1)), encoded), axis=-1)
-    return np.asarray(columns.take(first, axis=-1) * columns.take(second, axis=-1))
+    columns: Array = np.concatenate((rows_of(encoded, 1.0)[:, None], encoded), axis=1)
+    found: Array = columns.take(first, axis=1) * columns.take(second, axis=1)
+    return found
 
 
 @forms.register
@@ -46,16 +48,11 @@ class Polynomial(Form):
         self.highest = highest
 
     def log_value(self, inputs: Array) -> Array:
-        found = np.empty(len(inputs))
-        step = max(1, NUMBERS_AT_ONCE // max(1, len(self.weights)))
-        for start in range(0, len(inputs), step):
-            encoded = self.encoding.transform(inputs[start : start + step])
-            found[start : start + step] = products(encoded, self.first, self.second) @ self.weights
-        return np.clip(found, self.lowest, self.highest)
+        return in_blocks(inputs, self._value, NUMBERS_AT_ONCE // max(1, len(self.weights)))
 
-    def one(self, row: Array) -> float:
-        terms = products(self.encoding.transform(row), self.first, self.second)
-        return min(max(float(terms.dot(self.weights)), self.lowest), self.highest)
+    def _value(self, inputs: Array) -> Array:
+        found = products(self.encoding.transform(inputs), self.first, self.second) @ self.weights
+        return np.clip(found, self.lowest, self.highest)
 
     def check(self, width: int) -> None:
         self.encoding.check(width)

@@ -7,10 +7,7 @@ measured range keep the share of the nearest one inside, so predictions go on gr
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from numpy.typing import NDArray
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema
+from medn.program.formulas import looked_up, rows_of
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form, Parts, forms
 
@@ -62,25 +60,21 @@ class Columns:
 
     def log_work(self, inputs: Array) -> Array:
         """Logarithms of FLOPs and bytes, two columns."""
-        work = np.empty((len(inputs), 2))
-        work[:, 0] = inputs[:, self.flops]
-        work[:, 1] = inputs[:, self.traffic[0]]
-        for column in self.traffic[1:]:
-            work[:, 1] += inputs[:, column]
-        return np.log(np.maximum(work, 1.0, out=work), out=work)
+        traffic = sum((inputs[:, column] for column in self.traffic[1:]), inputs[:, self.traffic[0]])
+        work = np.concatenate((inputs[:, self.flops][:, None], traffic[:, None]), axis=1)
+        return np.log(np.maximum(work, 1.0))
 
     def busy(self, inputs: Array) -> Array:
         """How much of the device others use, 0 to 1."""
         if self.utilization is None:
-            return np.zeros(len(inputs))
+            none: Array = rows_of(inputs, 0.0)
+            return none
         return np.minimum(np.maximum(inputs[:, self.utilization], 0.0), 1.0)
 
-    def devices(self, inputs: Array, known: int) -> NDArray[np.int_]:
-        """The device of each row as a place; an unknown one is the place after the known ones."""
-        if self.device is None:
-            return np.zeros(len(inputs), dtype=int)
-        codes = inputs[:, self.device].astype(int)
-        return np.where((codes < 0) | (codes >= known), known, codes)
+    def devices(self, inputs: Array) -> Array:
+        """The device of each row as its place in tables, whose last row stands for all that are unknown."""
+        found: Array = rows_of(inputs, 0.0) if self.device is None else inputs[:, self.device]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +86,7 @@ class Seen:
     """The same within the measured range."""
     shaping: Array
     """The encoded inputs within the measured range."""
-    device: NDArray[np.int_]
+    device: NDArray[Any]
     busy: Array
 
 
@@ -129,35 +123,16 @@ class Law:
     def times(self, seen: Seen) -> tuple[Array, Array]:
         """Logarithm of the seconds of arithmetic and traffic, and the log odds of the share of the peak."""
         odds = self.offset + self.growth * seen.held_work + seen.shaping @ self.weights
-        return seen.log_work - self.peak[seen.device] + np.logaddexp(0.0, -odds), odds
+        return seen.log_work - looked_up(self.peak, seen.device) + np.logaddexp(0.0, -odds), odds
 
     def slower(self, times: Array) -> Array:
         """A smooth maximum."""
         return np.logaddexp(self.sharpness * times[:, 0], self.sharpness * times[:, 1]) / self.sharpness
 
     def log_value(self, seen: Seen) -> Array:
-        alone = np.logaddexp(self.slower(self.times(seen)[0]), self.overhead[seen.device])
-        return np.asarray(alone - np.log1p(-self.contention * seen.busy))
-
-
-@dataclass(frozen=True)
-class PlainLaw:
-    """What a single row needs of a law, as plain numbers."""
-
-    peak: list[list[float]]
-    overhead: list[float]
-    offset: list[float]
-    growth: list[float]
-    low: list[float]
-    high: list[float]
-    """Bounds of the logarithms of the work."""
-    is_shaped: bool
-    """Whether the encoded inputs move the share at all."""
-
-
-def log_sum(first: float, second: float) -> float:
-    """The logarithm of a sum, from the logarithms of its terms."""
-    return max(first, second) + math.log1p(math.exp(-abs(first - second)))
+        alone = np.logaddexp(self.slower(self.times(seen)[0]), looked_up(self.overhead, seen.device))
+        found: Array = alone - np.log1p(-self.contention * seen.busy)
+        return found
 
 
 def _inside(values: Array, bounds: Array) -> NDArray[np.bool_]:
@@ -177,49 +152,15 @@ class Roofline(Form):
         self.law = law
 
     def log_value(self, inputs: Array) -> Array:
-        return self.law.log_value(see(self.columns, self.encoding, self.bounds, len(self.law.peak) - 1, inputs))
-
-    def one(self, row: Array) -> float:
-        # The law once more in plain numbers: numpy would spend ten times as long on calls for a single row.
-        law, columns, plain = self.law, self.columns, self._plain
-        work = row.item(columns.flops), sum(row.item(column) for column in columns.traffic)
-        odds = self._shape(row)
-        device = int(columns.devices(row[None], len(law.peak) - 1)[0]) if columns.device is not None else 0
-        times = []
-        for side in (0, 1):
-            log_work = math.log(max(work[side], 1.0))
-            held = min(max(log_work, plain.low[side]), plain.high[side])
-            side_odds = plain.offset[side] + plain.growth[side] * held + odds[side]
-            times.append(log_work - plain.peak[device][side] + log_sum(0.0, -side_odds))
-        slower = log_sum(law.sharpness * times[0], law.sharpness * times[1]) / law.sharpness
-        alone = log_sum(slower, plain.overhead[device])
-        if columns.utilization is None:
-            return alone
-        return alone - math.log1p(-law.contention * min(max(row.item(columns.utilization), 0.0), 1.0))
-
-    def _shape(self, row: Array) -> Sequence[float]:
-        """What the encoded inputs add to the log odds."""
-        if not self._plain.is_shaped:
-            return (0.0, 0.0)
-        held = self.encoding.transform(row)
-        np.minimum(np.maximum(held, self.bounds[0, :-2], out=held), self.bounds[1, :-2], out=held)
-        shape: list[float] = held.dot(self.law.weights).tolist()
-        return shape
-
-    @cached_property
-    def _plain(self) -> PlainLaw:
-        law = self.law
-        numbers = law.peak.tolist(), law.overhead.tolist(), law.offset.tolist(), law.growth.tolist()
-        low, high = self.bounds[:, -2:].tolist()
-        return PlainLaw(*numbers, low, high, bool(law.weights.any()))
+        return self.law.log_value(see(self.columns, self.encoding, self.bounds, inputs))
 
     def gradient(self, inputs: Array) -> Array:
         law, columns = self.law, self.columns
-        seen = see(columns, self.encoding, self.bounds, len(law.peak) - 1, inputs)
+        seen = see(columns, self.encoding, self.bounds, inputs)
         times, odds = law.times(seen)
         slower = law.slower(times)
         # From the latency alone on the device, through the slower of both, to the time of each.
-        by_slower = np.exp(slower - np.logaddexp(slower, law.overhead[seen.device]))
+        by_slower = np.exp(slower - np.logaddexp(slower, looked_up(law.overhead, seen.device)))
         by_times = by_slower[:, None] * np.exp(law.sharpness * (times - slower[:, None]))
         by_odds = -by_times / (1 + np.exp(odds))
         inside = _inside(seen.log_work, self.bounds[:, -2:])
@@ -265,8 +206,10 @@ class Roofline(Form):
         return cls(columns, Encoding.restore(parts.facts, parts.arrays), facts["bounds"], law)
 
 
-def see(columns: Columns, encoding: Encoding, bounds: Array, known_devices: int, inputs: Array) -> Seen:
-    log_work = columns.log_work(inputs)
-    held = np.concatenate([encoding.transform(inputs), log_work], axis=1)
-    np.minimum(np.maximum(held, bounds[0], out=held), bounds[1], out=held)
-    return Seen(log_work, held[:, -2:], held[:, :-2], columns.devices(inputs, known_devices), columns.busy(inputs))
+def see(columns: Columns, encoding: Encoding, bounds: Array, inputs: Array) -> Seen:
+    log_work, (low, high) = columns.log_work(inputs), bounds
+    shaping, held_work = (
+        np.minimum(np.maximum(values, low[part]), high[part])
+        for values, part in ((encoding.transform(inputs), slice(None, -2)), (log_work, slice(-2, None)))
+    )
+    return Seen(log_work, held_work, shaping, columns.devices(inputs), columns.busy(inputs))

@@ -1,7 +1,6 @@
 """An ensemble of decision trees: the sum of the leaves that an input falls into, whichever library grew them.
 
-Trees of a few dozen leaves are evaluated as tables of bits; forests of large ones by onnxruntime, or without it
-level by level.
+NumPy evaluates trees of a few dozen leaves as tables of bits, and forests of large ones level by level.
 
 Inputs fit float32, so a threshold rounded down to float32 decides each of them as the library's own threshold does.
 """
@@ -17,17 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers, check_whole
 from medn.core.table import Array
+from medn.program.c_engine import node_table
+from medn.program.formulas import by_table, in_blocks
 from medn.regressors.bit_trees import BitTrees, Nodes, is_worthwhile
 from medn.regressors.form import Form, Parts, forms
-from medn.regressors.onnx_bytes import INPUT, Graph
-from medn.regressors.onnx_session import Session, has_onnxruntime
 
 Tree = tuple[NDArray[np.int16], NDArray[np.float32], NDArray[np.int32]]
 """The nodes of one tree in preorder, so that a left child follows its parent: the feature asked for (-1 in a leaf), the
 threshold (in a leaf: its value), and the place of the right child (0 in a leaf)."""
 
 MOST_LEVELS = 1_000
-"""onnxruntime reads a tree by calling itself once per level, and ends the process where the stack does."""
+"""Runtimes read a tree of ONNX by calling themselves once per level, and end the process where the stack does."""
 
 MOST_NODES = 5_000_000
 
@@ -108,53 +107,30 @@ class Trees(Form):
         return made
 
     def log_value(self, inputs: Array) -> Array:
-        if self._bits is not None:
-            return self.base + self._bits.sums(inputs)
-        if self._session is not None:
-            return np.asarray(self.base + self._session.rows(inputs.astype(np.float32)).astype(np.float64))
-        return self.walk(inputs)
+        found: Array = by_table("trees", inputs, self) + self.base
+        return found
 
-    def one(self, row: Array) -> float:
-        if len(self.roots) == 1:
-            return self.base + self._descend(row)
-        if self._bits is not None:
-            return self.base + self._bits.one(row)
-        if self._session is not None:
-            return self.base + self._session.one(row)
-        return super().one(row)
-
-    def _descend(self, row: Array) -> float:
-        """A single tree, step by step in plain numbers: a few of them are done before an engine has started."""
-        feature, number, right = self._plain
-        place = 0
-        while (asked := feature[place]) >= 0:
-            place = place + 1 if row.item(asked) <= number[place] else right[place]
-        return number[place]
+    def sums(self, inputs: Array) -> Array:
+        """What the leaves that each row falls into add up to."""
+        return self.walk(inputs) if self.bits is None else self.bits.sums(inputs)
 
     @cached_property
-    def _plain(self) -> tuple[list[int], list[float], list[int]]:
-        return self.feature.tolist(), self.number.tolist(), self.right.tolist()
-
-    # Both are made at the first prediction, so that loading stays fast.
-
-    @cached_property
-    def _bits(self) -> BitTrees | None:
+    def bits(self) -> BitTrees | None:
+        """Made at the first prediction, so that loading stays fast."""
         return BitTrees(self.nodes) if is_worthwhile(self.nodes) else None
 
     @cached_property
-    def _session(self) -> Session | None:
-        return Session(self.onnx_model()) if has_onnxruntime() else None
+    def node_table(self) -> NDArray[Any]:
+        """The nodes as the C engine walks them."""
+        return node_table(self.feature, self.number, self.nodes.right_place)
 
     @cached_property
     def nodes(self) -> Nodes:
         return Nodes(self.feature, self.number, self.right, self.roots)
 
     def walk(self, inputs: Array) -> Array:
-        """The same by numpy alone and without a table, a level of all trees at a time."""
-        sums = np.empty(len(inputs))
-        for start in range(0, len(inputs), ROWS_AT_ONCE):
-            sums[start : start + ROWS_AT_ONCE] = self._walk(inputs[start : start + ROWS_AT_ONCE])
-        return self.base + sums
+        """The same without a table, a level of all trees at a time."""
+        return in_blocks(inputs, self._walk, ROWS_AT_ONCE)
 
     def _walk(self, inputs: Array) -> Array:
         left, right, feature, threshold = self._steps
@@ -173,33 +149,6 @@ class Trees(Form):
         nodes, places = self.nodes, np.arange(len(self.feature))
         left = np.where(nodes.is_leaf, places, places + 1)
         return left, nodes.right_place, np.maximum(self.feature, 0), self.number
-
-    def onnx_model(self) -> bytes:
-        left, right, feature, number = self._steps
-        is_leaf, trees = self.nodes.is_leaf, self.nodes.tree
-        start = self.roots[trees]
-        places = np.arange(len(self.feature)) - start
-        graph = Graph(self.width)
-        sums = graph.step(
-            "TreeEnsembleRegressor",
-            INPUT,
-            domain="ai.onnx.ml",
-            attributes={
-                "n_targets": 1,
-                "nodes_treeids": trees,
-                "nodes_nodeids": places,
-                "nodes_featureids": feature,
-                "nodes_modes": [b"LEAF" if leaf else b"BRANCH_LEQ" for leaf in is_leaf.tolist()],
-                "nodes_values": np.where(is_leaf, np.float32(0), number),
-                "nodes_truenodeids": np.where(is_leaf, 0, left - start),
-                "nodes_falsenodeids": np.where(is_leaf, 0, right - start),
-                "target_treeids": trees[is_leaf],
-                "target_nodeids": places[is_leaf],
-                "target_ids": np.zeros(int(is_leaf.sum()), dtype=np.int64),
-                "target_weights": number[is_leaf],
-            },
-        )
-        return graph.model(sums)
 
     def check(self, width: int) -> None:
         """Nodes stand in preorder, each in one tree, so that every walk ends; features are inputs."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from medn.core.checking import check_numbers
 from medn.core.table import Array
+from medn.program.formulas import rows_of
 from medn.regressors.form import Form, Parts, forms
 
 
@@ -23,15 +24,9 @@ class WeightedSum(Form):
         self.weights = tuple(weights) if weights is not None else (1.0,) * len(self.forms)
 
     def log_value(self, inputs: Array) -> Array:
-        total = np.zeros(len(inputs))
+        total: Array = rows_of(inputs, 0.0)
         for form, weight in zip(self.forms, self.weights, strict=True):
-            total += weight * form.log_value(inputs)
-        return total
-
-    def one(self, row: Array) -> float:
-        total = 0.0
-        for form, weight in zip(self.forms, self.weights, strict=True):
-            total += weight * form.one(row)
+            total = total + weight * form.log_value(inputs)
         return total
 
     def gradient(self, inputs: Array) -> Array:

@@ -11,9 +11,10 @@ from medn.core.intervals import calibrate, conformal_quantile, fit_spread
 from medn.core.ranges import learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN
-from medn.deployed.calibration import UNCALIBRATED, calibrated, interval_coverage, width_warning
+from medn.deployed.calibration import interval_coverage, width_warning
 from medn.deployed.deployed import Deployed
 from medn.regressors.form import Form, Parts
+from tests.deployed.calibrating import UNCALIBRATED, calibrated
 
 SCHEMA = Schema(("m", "n", "k", "flops", "moved_bytes", "device"), {"device": ("one", "two", "rare")})
 

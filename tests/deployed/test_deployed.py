@@ -12,10 +12,10 @@ from medn.core.intervals import LEVEL, Interval, Spread
 from medn.core.ranges import MeasuredRange, learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, EDGE, HELD, LEEWAY, OWN, WAYS
-from medn.deployed.calibration import UNCALIBRATED, calibrated
 from medn.deployed.deployed import Deployed
 from medn.deployed.packing import pack_deployed, unpack_deployed
 from medn.regressors.form import Form, Parts, forms
+from tests.deployed.calibrating import UNCALIBRATED, calibrated
 
 SCHEMA = Schema(("size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh", "gelu")})
 
@@ -188,16 +188,3 @@ def test_what_an_earlier_version_packed_is_held_and_as_wide_as_it_was(learned: M
     assert old.way == HELD
     expected = old.interval.bounds(found.value, learned.distance(rows))
     np.testing.assert_allclose((found.low, found.high), expected)
-
-
-def test_one_row_is_answered_as_a_table_is(learned: MeasuredRange) -> None:
-    interval = Interval(LEVEL, 1.0, 40, Spread(-9.0, 1.0, (-2.0, 0.1, 0.05, 0.4), -3.0, 1.0), 40, 0.3)
-    made = replace(deployed(TrueLaw(), learned), interval=interval)
-    rows = made_up(50, 7).inputs
-    rows = rows[learned.in_range(rows)]
-    found = made.answer(rows)
-    for place, row in enumerate(rows):
-        one = made.one(row)
-        assert one is not None
-        assert one[0] == pytest.approx(found.value[place], rel=1e-12)
-        assert one[0] * one[1] == pytest.approx(found.high[place], rel=1e-9)

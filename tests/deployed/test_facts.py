@@ -24,6 +24,9 @@ SCORES = ShippedScores(
     test_outside=ALONE,
     outside=0.25,
     extrapolation=Extrapolation(GOOD, "own", 0.5, 0.3, 0.125, 0.25, covered=1.0, width=2.0),
+    test_calm=GOOD,
+    test_never_calm=ALONE,
+    never_calm=0.125,
 )
 FACTS = TrainingFacts(
     *("key", 2.0, 3, "random", "table"),
@@ -78,3 +81,10 @@ def test_scores_have_the_digits_that_are_told() -> None:
 
 def test_a_reason_of_a_failed_trial_is_kept_once() -> None:
     assert Trials(2, reasons=("it crashed",)).and_failed("it crashed").reasons == ("it crashed",)
+
+
+def test_rows_that_were_never_calm_are_told_apart_in_a_sentence() -> None:
+    assert SCORES.told_apart("linear") == (
+        "linear: 12.5 % of the test rows were never calm; the mean error is 12.5 % on them, 12.5 % on the others"
+    )
+    assert replace(SCORES, test_never_calm=None, never_calm=0.0).told_apart("linear") == ""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from medn.core.table import Schema, Table
+from medn.network.design import SCALED_ROWS
 from medn.regressors.form import Parts
 from medn.regressors.forms.network import CHUNK, NetworkForm
 from medn.regressors.networks import FittedNetwork, fit_networks
@@ -39,6 +40,20 @@ def fitted(request: pytest.FixtureRequest) -> FittedNetwork:
 def test_the_form_predicts_what_torch_predicts(fitted: FittedNetwork, rows: int) -> None:
     inputs = make_table(rows, 2).inputs
     assert fitted.export().predict(inputs) == pytest.approx(fitted.predict(inputs), rel=1e-5)
+
+
+def test_factors_of_columns_are_part_of_the_deployed_weights() -> None:
+    tables = {"kind": (make_table(SCALED_ROWS, 0), make_table(80, 1))}
+    fitted = fit_networks(tables, {"epochs": 1, "width": 32, "hidden": 16}, Effort(20.0))["kind"]
+    scale = next(values for name, values in fitted.path.state_dict().items() if name.endswith("scale"))
+    assert (scale != 1).any()
+    inputs = make_table(50, 2).inputs
+    assert fitted.export().predict(inputs) == pytest.approx(fitted.predict(inputs), rel=1e-5)
+    assert [name for name, _ in fitted.export().steps] == ["waves", "dense", "residual", "residual", "silu", "dense"]
+
+
+def test_few_rows_learn_no_factors_of_columns(fitted: FittedNetwork) -> None:
+    assert not any(name.endswith("scale") for name in fitted.path.state_dict())
 
 
 def test_no_inputs_make_no_predictions(fitted: FittedNetwork) -> None:

@@ -80,7 +80,7 @@ def make_oblivious_trees(levels: int, count: int, table: Table) -> ObliviousTree
 def form(request: pytest.FixtureRequest, train: Table) -> Form:
     if request.param == "forest":
         large = make_trees(400, 20, train)
-        assert large._bits is None
+        assert large.bits is None
         return large
     makers = {
         "network": lambda: make_network(train),

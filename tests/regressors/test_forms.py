@@ -81,7 +81,7 @@ def test_trees_of_every_objective_are_exported(name: str, objective: str, train:
 def test_trees_are_walked_to_the_leaves_that_they_predict(grown: Fitted, train: Table) -> None:
     form = exported_trees(grown)
     inputs = np.vstack([at_thresholds(form, train), np.full((1, train.inputs.shape[1]), 3e38), 0 * train.inputs[:1]])
-    assert form.walk(inputs) == pytest.approx(form.log_value(inputs), abs=1e-5)
+    assert form.base + form.walk(inputs) == pytest.approx(form.log_value(inputs), abs=1e-5)
 
 
 def test_trees_take_ten_bytes_a_node(grown: Fitted) -> None:
@@ -92,7 +92,7 @@ def test_trees_take_ten_bytes_a_node(grown: Fitted) -> None:
 def test_a_block_of_rows_and_the_next_are_walked_alike(grown: Fitted, train: Table) -> None:
     form = exported_trees(grown)
     many = np.tile(train.inputs, (5, 1))
-    assert np.array_equal(form.walk(many)[-len(train) :], form.walk(train.inputs))
+    assert np.array_equal(form.base + form.walk(many)[-len(train) :], form.base + form.walk(train.inputs))
 
 
 @given(st.floats(-(2.0**99), 2.0**99), st.floats(-(2.0**99), 2.0**99, width=32))
@@ -112,7 +112,7 @@ def test_a_tree_is_put_in_preorder() -> None:
 def test_a_tree_of_one_leaf_is_a_constant() -> None:
     form = Trees.from_trees([tree([-1], [0.0], [-1], [-1], [2.5])], base=1.0, width=2)
     assert form.log_value(np.zeros((3, 2))).tolist() == [3.5] * 3
-    assert form.walk(np.zeros((3, 2))).tolist() == [3.5] * 3
+    assert (form.base + form.walk(np.zeros((3, 2)))).tolist() == [3.5] * 3
 
 
 def test_nearest_is_the_nearest_neighbours_of_scikit_learn(train: Table, held_out: Table) -> None:

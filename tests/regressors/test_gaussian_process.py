@@ -10,13 +10,14 @@ import pytest
 
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
-from medn.regressors.families.gaussian_process import GaussianProcess, Likelihood
+from medn.regressors.families.gaussian_process import GaussianProcess
 from medn.regressors.families.roofline import fit_plain_roofline
 from medn.regressors.fitted import Learned
 from medn.regressors.form import restore
 from medn.regressors.forms.kernel import Kernel
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.regressor import Effort, Fitted, regressors
+from medn.regressors.residual_process import Likelihood
 
 
 def fitted(table: Table, seconds: float = 30.0) -> Fitted:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from medn.core.metrics import score
 from medn.core.table import Array, Table
 from medn.regressors import thresholds
+from medn.regressors.families.catboost import _tree
 from medn.regressors.form import restore
 from medn.regressors.forms.oblivious_trees import NEVER, ObliviousTree, ObliviousTrees
 from medn.regressors.regressor import Effort, Fitted, regressors, usual_families
@@ -178,3 +179,7 @@ def test_without_catboost_its_families_name_its_extra_and_are_trained_only_when_
     for name in ("catboost", "catboost_on_roofline"):
         assert name not in usual_families()
         assert regressors[name].missing() == f"{name} needs catboost: pip install 'medn[catboost]'"
+
+
+def test_a_tree_that_asks_nothing_is_one_leaf() -> None:
+    assert _tree({"splits": None, "leaf_values": [0.5]}, 2.0) == ([], [], [1.0])

@@ -98,6 +98,26 @@ def test_what_cannot_be_told_apart_goes_to_the_faster_then_the_smaller() -> None
     assert names(choose([*tied, faster], Budget(), alone)) == ["faster"]
 
 
+def test_a_cheap_option_is_not_taken_for_the_best_because_layers_are_few() -> None:
+    """Such errors say little about which is better; the larger one is believed to be larger all the same."""
+    errors = 0.05 * np.random.default_rng(0).lognormal(0, 1, 50)
+    options = [
+        Option("conv", "best", errors, LAYERS, Cost(100, 10, 1)),
+        Option("conv", "cheap", 1.05 * errors[::-1], LAYERS, Cost(1, 10, 1)),
+    ]
+    assert names(choose(options, Budget(), {"conv": 1.0})) == ["best"]
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(50, "a+b"), (50_000, "a")])
+def test_a_mean_of_several_is_believed_more_than_a_single_one_on_few_layers(layers: int, expected: str) -> None:
+    groups = np.arange(layers).astype(str)
+    options = [
+        Option("conv", "a", np.full(layers, 0.050), groups, Cost(10, 10, 1)),
+        Option("conv", "a+b", np.full(layers, 0.052), groups, Cost(20, 10, 1), {"a": 0.5, "b": 0.5}),
+    ]
+    assert names(choose(options, Budget(), {"conv": 1.0})) == [expected]
+
+
 def test_a_small_but_steady_difference_is_no_tie() -> None:
     assert names(
         choose([option("conv", "a", 0.050, 100, 10), option("conv", "b", 0.051, 1, 10)], Budget(), {"conv": 1.0})

@@ -24,18 +24,30 @@ def error(weights: dict[str, float]) -> float:
 
 
 def test_independent_members_beat_the_best_of_them() -> None:
-    weights = dict(choose_weights(LOGS, MEASURED))
+    weights = dict(choose_weights(LOGS, MEASURED, layers=50))
     assert error(weights) < 0.9 * error({"better": 1.0})
     assert sum(weights.values()) == pytest.approx(1)
 
 
+def test_on_few_layers_shares_are_spread_over_what_is_nearly_as_good() -> None:
+    """Four alike, so that whatever looks better does so by luck."""
+    alike = {name: np.log(MEASURED) + RANDOM.normal(0, 0.1, 200) for name in "abcd"}
+    few, many = (choose_weights(alike, MEASURED, layers=layers) for layers in (40, 40_000))
+    assert len(few) == 4
+    assert sum(share**2 for share in few.values()) < sum(share**2 for share in many.values())
+
+
+def test_what_is_far_worse_gets_no_share_on_few_layers_either() -> None:
+    assert "far" not in choose_weights({**LOGS, "far": LOGS["good"] + np.log(3)}, MEASURED, layers=20)
+
+
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_an_ensemble_has_no_more_members_than_allowed(most: int) -> None:
-    assert 1 <= len(choose_weights(LOGS, MEASURED, most)) <= most
+    assert 1 <= len(choose_weights(LOGS, MEASURED, layers=50, most=most)) <= most
 
 
 def test_offered_ensembles_get_better_as_they_get_dearer() -> None:
-    found = [dict(weights) for weights in offered(LOGS, MEASURED, COSTS)]
+    found = [dict(weights) for weights in offered(LOGS, MEASURED, COSTS, 50)]
     errors = [error(weights) for weights in found]
     costs = [sum(COSTS[name] for name in weights) for weights in found]
     assert len(found) > 1
@@ -45,11 +57,11 @@ def test_offered_ensembles_get_better_as_they_get_dearer() -> None:
 
 
 def test_a_single_candidate_makes_no_ensemble() -> None:
-    assert offered({"good": LOGS["good"]}, MEASURED, COSTS) == []
+    assert offered({"good": LOGS["good"]}, MEASURED, COSTS, 50) == []
 
 
 def test_no_members_are_offered_twice() -> None:
-    names = [frozenset(weights) for weights in offered(LOGS, MEASURED, COSTS)]
+    names = [frozenset(weights) for weights in offered(LOGS, MEASURED, COSTS, 50)]
     assert len(names) == len(set(names))
     assert "+" in ensemble_name(dict.fromkeys(names[0], 0.5))
 

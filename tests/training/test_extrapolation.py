@@ -14,15 +14,16 @@ from medn.choosing.evaluation import Evaluated
 from medn.core.splits import Split
 from medn.core.table import Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN, WAYS
-from medn.deployed.calibration import UNCALIBRATED
 from medn.deployed.candidate import Candidate, deployed_of, scores_of
 from medn.deployed.checked import chosen_way, pack_checked, widening
 from medn.deployed.facts import Extrapolation, TrainingFacts
 from medn.regressors.regressor import Effort, Settings, regressors
 from medn.runs.tables import read_source
 from medn.training.extrapolation import check, cut, made_ready, restored, work
+from medn.training.learning import Learning
 from medn.training.prepared import Prepared, prepare
-from medn.training.scoring import judged
+from medn.training.scoring import judged, way_beyond
+from tests.deployed.calibrating import UNCALIBRATED
 
 WriteRun = Callable[..., Path]
 
@@ -54,8 +55,8 @@ def test_the_two_halves_do_not_overlap(prepared: Prepared) -> None:
 
 def test_the_roofline_of_the_check_knows_the_smaller_rows_alone(prepared: Prepared) -> None:
     assert prepared.smaller is not None
-    assert prepared.smaller.range.high.max() <= cut(prepared).train.inputs.max()
-    assert prepared.smaller.roofline is not None
+    assert prepared.smaller.edge.range.high.max() <= cut(prepared).train.inputs.max()
+    assert prepared.smaller.edge.roofline is not None
     assert prepared.roofline is not None
 
 
@@ -97,9 +98,11 @@ def trained(prepared: Prepared, name: str, settings: Settings) -> Candidate:
     """A candidate as a job makes it, with a check that always has time."""
     regressor = regressors[name]
     checked = check(regressor, {"linear": prepared}, settings, Effort(10.0)).get("linear")
-    form = regressor.fit(prepared.train, prepared.validation, settings, Effort(10.0)).export()
+    fitted = regressor.fit(prepared.train, prepared.validation, settings, Effort(10.0))
+    way = way_beyond(prepared, checked, BOUNDED if regressor.extrapolates else HELD)
+    held_out = Learning(np.empty(0), fitted).held_out(prepared, way)
     blank = Candidate("made-up", "linear", name, TrainingFacts(name, 1.0, 0, "random"))
-    return judged(blank, prepared, form, prepared.roofline, BOUNDED if regressor.extrapolates else HELD, checked)
+    return judged(blank, prepared, fitted.export(), prepared.edge, way, held_out, checked)
 
 
 def test_intervals_beyond_the_range_hold_what_they_promise(

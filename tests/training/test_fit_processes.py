@@ -17,6 +17,7 @@ import pytest
 from medn.deployed.candidate import Candidate
 from medn.training.candidate_store import load_candidate
 from medn.training.fit_processes import GRACE_S, Timetable
+from medn.training.job import Job
 from medn.training.train_run import Plan, TrainOutcome, train_run
 from medn.training.tuning import open_journal
 from tests.conftest import load_plugins
@@ -55,6 +56,10 @@ def write_fresh(measured: Path, path: Path) -> Path:
 
 def trained(run: Path, *families: str, **options: Any) -> TrainOutcome:
     return train_run(run, **{"seconds": 1.0, "families": families, **options})
+
+
+def job_of(run: Path, family: str, can_wait: bool) -> Job:
+    return Job(run / "candidates", "made-up", family, {}, "random", 0, 1.0, 0.0, can_wait=can_wait)
 
 
 def by_family(outcome: TrainOutcome) -> dict[str, Candidate]:
@@ -96,13 +101,13 @@ def test_what_was_good_before_a_crash_stays_and_the_crash_is_told(
 ) -> None:
     log = tmp_path / "log"
     monkeypatch.setenv("MEDN_TEST_LOG", str(log))
-    (candidate,) = trained(run, "hostile-second", seconds=4.0).candidates
+    (candidate,) = trained(run, "hostile-second", seconds=20.0).candidates
     assert candidate.is_good
     assert candidate.facts.settings == {"place": 0.5}
     assert candidate.facts.trials.reasons == ("the process died (signal 11)",)
     assert load_candidate(run / "candidates" / "made-up" / "linear" / "hostile-second").deployed is not None
-    assert trained(run, "hostile-second", seconds=4.0).trained == 0
-    trained(run, "hostile-second", seconds=5.0)
+    assert trained(run, "hostile-second", seconds=20.0).trained == 0
+    trained(run, "hostile-second", seconds=21.0)
     places = log.read_text().split()
     assert len(places) == len(set(places)) == 2
 
@@ -111,7 +116,7 @@ def test_the_trial_that_a_process_died_in_is_in_the_journal(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDN_TEST_LOG", str(tmp_path / "log"))
-    trained(run, "hostile-second", seconds=4.0)
+    trained(run, "hostile-second", seconds=20.0)
     (journal,) = (run / "candidates" / "made-up" / "linear" / "hostile-second").glob("*.journal")
     states = [(trial.state.name, trial.user_attrs.get("reason")) for trial in open_journal(journal).trials]
     assert states == [("COMPLETE", None), ("FAIL", "the process died (signal 11)")]
@@ -156,6 +161,29 @@ def test_a_fit_has_its_shortest_time_though_loading_took_all_that_was_left() -> 
     now[0] = 100.0
     assert times.seconds_to_end == 0
     assert times.stop_after(1.0) == 1.0 + GRACE_S
+
+
+def test_what_can_wait_does_so_when_the_time_is_over(run: Path) -> None:
+    now, (first, second) = [0.0], [job_of(run, "median", can_wait=can_wait) for can_wait in (True, False)]
+    times = Timetable([first, second], 1, seconds=4.0, shortest_s=1.0, clock=lambda: now[0])
+    now[0] = 4.0
+    assert times.next_job() is second
+    assert (times.next_job(), times.postponed) == (None, [first])
+
+
+def test_loading_libraries_prolongs_a_round_but_not_the_training() -> None:
+    times = Timetable([], 1, seconds=4.0, shortest_s=1.0, clock=lambda: 0.0, latest=6.0)
+    times.prolong(1.0)
+    assert times.deadline == 5.0
+    times.prolong(3.0)
+    assert times.deadline == 6.0
+
+
+def test_a_round_that_takes_longer_than_its_share_fails_nobody() -> None:
+    now = [0.0]
+    times = Timetable([], 1, seconds=4.0, shortest_s=1.0, clock=lambda: now[0], latest=60.0)
+    now[0] = 50.0
+    assert times.seconds_to_end > 10.0
 
 
 def test_what_is_fitted_is_told_while_it_goes_on(run: Path) -> None:

@@ -22,10 +22,10 @@ from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 from medn.runs.tables import read_source
 from medn.runs.training_table import load_table, table_path
 from medn.training.candidate_store import load_candidates
-from medn.training.learning import Learning, best_steps, learn, shipped
+from medn.training.learning import Learning, best_steps, learn, refit
 from medn.training.prepared import Prepared, prepare
 from medn.training.scoring import at_level
-from medn.training.train_run import train_run
+from tests.training.in_process import train_here
 
 WriteRun = Callable[..., Path]
 UNKNOWN = 7.0
@@ -72,9 +72,9 @@ def test_no_row_is_predicted_by_what_learned_from_its_layer(prepared: Prepared) 
 
 
 def test_what_ships_has_learned_from_every_row_with_the_steps_that_were_best(prepared: Prepared) -> None:
-    memory, tables = Memory(), {"linear": prepared}
-    learned = learn(memory, tables, {}, Effort())
-    fitted = shipped(memory, tables, {}, learned, Effort())["linear"]
+    memory = Memory()
+    learned = learn(memory, {"linear": prepared}, {}, Effort())["linear"]
+    fitted = refit(memory, {"linear": prepared.learned}, {}, [learned.steps], Effort())["linear"]
     assert fitted.predict(prepared.train.inputs) == pytest.approx(prepared.train.target)
     assert memory.efforts[-1].steps == 2
     assert memory.validated[-1] == 0
@@ -90,10 +90,11 @@ def test_only_the_first_fold_reports_how_it_gets_on(prepared: Prepared) -> None:
 
 def test_parts_that_are_held_out_are_fitted_once(prepared: Prepared) -> None:
     apart = replace(prepared, folds=None, train=prepared.test, validation=prepared.train)
-    memory, tables = Memory(), {"linear": apart}
-    learned = learn(memory, tables, {}, Effort())
+    memory = Memory()
+    learned = learn(memory, {"linear": apart}, {}, Effort())["linear"]
     assert len(memory.efforts) == 1
-    assert shipped(memory, tables, {}, learned, Effort())["linear"] is learned["linear"].fitted
+    assert learned.fitted is not None
+    assert learned.steps == 2
 
 
 def test_the_best_steps_are_those_of_all_folds_together() -> None:
@@ -110,15 +111,15 @@ def test_the_error_of_a_learning_is_that_of_its_out_of_fold_values(prepared: Pre
 @pytest.fixture(scope="module")
 def trained(write_run: WriteRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = write_run(tmp_path_factory.mktemp("trained") / "run", layers=40, activations=0)
-    train_run(run, seconds=4, families=["ridge", "gaussian_process", "nearest"], seed=1)
+    train_here(run, ["ridge", "gaussian_process", "nearest"])
     return run
 
 
 def test_a_candidate_keeps_its_out_of_fold_predictions_and_is_chosen_by_them(trained: Path) -> None:
     (place,) = evaluate_run(trained)
     for candidate in load_candidates(trained / "candidates"):
-        assert candidate.out_of_fold is not None
-        out_of_fold = np.exp(candidate.out_of_fold)
+        assert candidate.held_out is not None
+        out_of_fold = np.exp(candidate.held_out)
         assert place.predicted_s[candidate.regressor]["validation"] == pytest.approx(out_of_fold)
         expected = score(out_of_fold, place.prepared.train.target).mape
         assert scores_of(candidate).validation.mape == told(expected)

@@ -64,6 +64,15 @@ def test_the_search_starts_from_the_defaults_and_beats_them(journal: Path) -> No
     assert (found.trials, found.result) == (20, found.error)
 
 
+@pytest.mark.parametrize(("doubt", "stays"), [(0.5, True), (0.1, False)])
+def test_settings_that_may_be_better_by_luck_do_not_take_the_place_of_the_defaults(
+    journal: Path, doubt: float, stays: bool
+) -> None:
+    """The best there is errs by 29 % less than the defaults."""
+    found = tune(Parabola(), parabola, lambda error: error, journal=journal, seconds=30, most_trials=20, doubt=doubt)
+    assert (found.settings == Parabola.defaults) == stays
+
+
 @pytest.mark.parametrize(("rows", "place"), [(MANY_ROWS - 1, 0.5), (MANY_ROWS, 0.6)])
 def test_the_search_starts_from_what_suits_the_number_of_rows(journal: Path, rows: int, place: float) -> None:
     tune(Parabola(), parabola, lambda error: error, journal=journal, seconds=5, rows=rows, most_trials=1)

@@ -1,0 +1,109 @@
+"""Weights for what other devices take: a linear law in logarithms, drawn towards a simple one as much as rows ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from medn.core.table import Array, Table
+from medn.regressors.fitted import Learned
+from medn.regressors.forms.stack import Stack
+from medn.regressors.regressor import Effort, Fitted, Settings
+from medn.regressors.sources import beside_inputs, sources_of
+
+STRENGTHS = (*np.geomspace(0.03, 1e4, 12), np.inf)
+"""How much the weights are held to the simple law; without end, nothing but a constant is learned."""
+
+ROBUST = 1.5
+ROUNDS = 2
+"""A row that is off by more than so many median errors counts less, in so many rounds: one layer that a library runs in
+another way must not tilt all others."""
+
+SMALLEST = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Restrained:
+    """A constant and weights beside those that were given, and how far each row is off without itself."""
+
+    weights: Array
+    constant: float
+    left_out: Array
+
+
+def restrained(columns: Array, residuals: Array) -> Restrained:
+    """The ridge regression of residuals on columns, with the strength that predicts rows best that were left out."""
+    counts = np.ones(len(residuals))
+    law = _strongest(columns, residuals, counts)
+    for _ in range(ROUNDS):
+        usual = max(float(np.median(np.abs(law.left_out))), SMALLEST)
+        counts = np.minimum(1.0, ROBUST * usual / np.maximum(np.abs(law.left_out), SMALLEST))
+        law = _strongest(columns, residuals, counts)
+    return law
+
+
+def _strongest(columns: Array, residuals: Array, counts: Array) -> Restrained:
+    share = counts / counts.sum()
+    middle, level = share @ columns, float(share @ residuals)
+    root = np.sqrt(counts)
+    left, size, right = np.linalg.svd(root[:, None] * (columns - middle), full_matrices=False)
+    seen = left.T @ (root * (residuals - level))
+    best: Restrained | None = None
+    for strength in STRENGTHS:
+        shrunk = size / (size**2 + strength) if np.isfinite(strength) else np.zeros_like(size)
+        weights = right.T @ (shrunk * seen)
+        off = residuals - level - (columns - middle) @ weights
+        leverage = share + np.einsum("ij,j,ij->i", left, shrunk * size, left)
+        left_out = off / np.maximum(1.0 - leverage, 1e-3)
+        found = Restrained(weights, level - float(middle @ weights), left_out)
+        if best is None or _error(left_out) < _error(best.left_out):
+            best = found
+    assert best is not None, "there are strengths to choose from"
+    return best
+
+
+def _error(left_out: Array) -> float:
+    return float(np.abs(np.expm1(np.clip(left_out, -5.0, 5.0))).mean())
+
+
+def stacked(train: Table) -> Stack:
+    """All sources, drawn towards their mean."""
+    sources, logs = sources_of(train)
+    even = np.full(logs.shape[1], 1.0 / logs.shape[1])
+    law = restrained(logs, np.log(train.target) - logs @ even)
+    return Stack(sources, (even + law.weights).tolist(), law.constant)
+
+
+def single_source(train: Table) -> Stack:
+    """The one source that tells most of the rows, with a factor and a power of its seconds."""
+    sources, logs = sources_of(train)
+    laws = [restrained(own[:, None], np.log(train.target) - own) for own in logs.T]
+    best = min(range(len(laws)), key=lambda place: _error(laws[place].left_out))
+    return Stack(sources.only([best]), [1.0 + float(laws[best].weights[0])], laws[best].constant)
+
+
+Fit = Callable[[Table, Table, Settings, Effort], Fitted]
+
+
+def fit_on_stack(fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
+    """What a family learns of the ratio to the stack; it sees what every source says beside the inputs."""
+    stack = stacked(train)
+
+    def ratios(table: Table) -> Table:
+        _, logs = sources_of(table)
+        return replace(beside_inputs(table), target=table.target / np.exp(stack.from_logs(table.inputs, logs)))
+
+    learned = fit(ratios(train), ratios(validation), settings, effort)
+
+    def log_value(inputs: Array) -> Array:
+        logs = stack.sources.logs(inputs)
+        beside = np.concatenate([inputs, logs], axis=1)
+        return np.asarray(stack.from_logs(inputs, logs) + np.log(learned.predict(beside)))
+
+    return Learned(
+        log_value,
+        lambda: Stack(stack.sources, stack.weights, stack.constant, learned.export()),
+        learned.step_errors,
+    )
