@@ -1,0 +1,1 @@
+"""How few measurements a new device needs, with every device of public tables left out in turn."""

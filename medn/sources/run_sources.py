@@ -1,0 +1,115 @@
+"""The bundles that a run leans on: kept in RUN/sources, so that whatever is trained there later has them too."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from medn.bundle.bundle import Bundle, Entry, read_bundle
+from medn.core.atomic import atomic_path
+from medn.core.errors import MednError, UsageError, reason_of
+from medn.deployed.candidate import deployed_of
+from medn.regressors.form import Form
+from medn.regressors.sources import Sources, with_sources
+from medn.regressors.views import View
+from medn.runs.tables import KindTable
+from medn.sources.source_views import SourceView
+
+FOLDER = "sources"
+SUFFIX = ".medn"
+
+
+class Usable(NamedTuple):
+    sources: Sources | None
+    """None where nothing can be leaned on."""
+    reasons: dict[str, str]
+    """Why not on a device, by its name."""
+
+
+@dataclass(frozen=True, eq=False)
+class KnownDevices:
+    """Bundles of known devices."""
+
+    bundles: tuple[Bundle, ...] = ()
+
+    @classmethod
+    def read(cls, paths: Sequence[Path]) -> KnownDevices:
+        return cls(tuple(read_bundle(path) for path in paths))
+
+    @classmethod
+    def of_run(cls, run: Path) -> KnownDevices:
+        """What a run keeps; none where it keeps nothing."""
+        return cls.read(sorted((run / FOLDER).glob(f"*{SUFFIX}")))
+
+    @cached_property
+    def devices(self) -> Mapping[str, tuple[Bundle, str]]:
+        """Every device by a name of its own: where several bundles know one of that name, with its bundle."""
+        known = [(bundle, device) for bundle in self.bundles for device in bundle.devices]
+        counts = Counter(device for _, device in known)
+        found: dict[str, tuple[Bundle, str]] = {}
+        for bundle, device in known:
+            name = device if counts[device] == 1 else f"{device} of {bundle.name}"
+            same = sum(each == name or each.startswith(f"{name} (") for each in found)
+            found[f"{name} ({same + 1})" if same else name] = (bundle, device)
+        return found
+
+    def entries(self, kind: str) -> Iterator[tuple[str, str, Entry]]:
+        """Every device that knows a kind: its name among all, its name in its bundle, and what predicts there."""
+        for name, (bundle, device) in self.devices.items():
+            for entry in bundle.on(device):
+                if entry.kind == kind:
+                    yield name, device, entry
+
+    def sources(self, table: KindTable) -> Usable:
+        """What can be leaned on for the rows of a table."""
+        views: dict[str, View] = {}
+        forms: dict[str, Form] = {}
+        reasons: dict[str, str] = {}
+        for name, device, entry in self.entries(table.kind):
+            try:
+                views[name] = SourceView(entry, device, table).view()
+                forms[name] = deployed_of(entry.latency).form
+            except MednError as error:
+                reasons[name] = reason_of(error)
+        if not views:
+            return Usable(None, reasons)
+        own = list({id(form): form for form in forms.values()}.values())  # devices that learned together share one
+        places = [next(place for place, form in enumerate(own) if form is forms[name]) for name in views]
+        return Usable(Sources(tuple(views), tuple(own), tuple(views.values()), tuple(places)), reasons)
+
+    def beside(self, table: KindTable) -> KindTable:
+        """The same table with what its rows take on these devices."""
+        sources = self.sources(table).sources if self.bundles else None
+        return replace(table, table=with_sources(table.table, sources)) if sources else table
+
+
+def source_files(given: Sequence[Path]) -> list[Path]:
+    """The bundles that are meant: a file NAME.medn, or the run folder that one lies in."""
+    found = []
+    for path in given:
+        file = path / f"{path.resolve().name}{SUFFIX}" if path.is_dir() else path
+        if not file.is_file():
+            what = "a run without a bundle: medn select makes one" if path.is_dir() else "no such file"
+            raise UsageError(f"{path}: {what}")
+        found.append(file)
+    return found
+
+
+def keep_sources(run: Path, files: Sequence[Path]) -> None:
+    """Copy bundles into a run, in the place of those that it leaned on before."""
+    names: dict[str, Path] = {}
+    for file in files:
+        number = sum(known.split("~")[0] == file.stem for known in names)
+        names[f"{file.stem}~{number + 1}" if number else file.stem] = file
+    wanted = {f"{name}{SUFFIX}": file.read_bytes() for name, file in names.items()}
+    if {path.name: path.read_bytes() for path in (run / FOLDER).glob(f"*{SUFFIX}")} == wanted:
+        return
+    with atomic_path(run / FOLDER) as beside:
+        beside.mkdir(parents=True, exist_ok=True)
+        for name, file in zip(wanted, files, strict=True):
+            shutil.copyfile(file, beside / name)

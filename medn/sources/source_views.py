@@ -1,0 +1,107 @@
+"""How the predictor of another device sees the rows of a table: every input that it needs, found or worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from medn.bundle.bundle import Entry
+from medn.core.checking import LARGEST
+from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
+from medn.core.errors import UsageError
+from medn.core.ranges import DEVICE, WORK_COLUMNS
+from medn.core.values import Scalar
+from medn.deployed.candidate import deployed_of
+from medn.layer_generators.hardware import Derived, on_another_device
+from medn.regressors.views import CODE, FILLED, LARGER, SCALED, SHARE, View
+from medn.runs.tables import KindTable
+
+OPERATIONS = {"scaled": SCALED, "larger": LARGER, "share": SHARE, "filled": FILLED}
+
+
+class SourceView:
+    """Puts together the view of one device's predictor, input by input."""
+
+    def __init__(self, entry: Entry, device: str, table: KindTable) -> None:
+        latency = entry.latency
+        self.device = device
+        self.range = deployed_of(latency).range
+        self.schema = self.range.schema
+        self.usual: Mapping[str, Scalar] = {**entry.usual, **latency.facts.constants}
+        self.sheet = latency.facts.sheets.get(device, NO_SHEET)
+        self.table = table
+        self.own_sheet = table.sheets.get(table.devices[0], NO_SHEET) if len(table.devices) == 1 else NO_SHEET
+        self._constants: list[float] = []
+        self._codes: list[int] = []
+
+    def view(self) -> View:
+        inputs = [self._input(name) for name in self.schema.names]
+        operations, firsts, seconds, factors = zip(*inputs, strict=True)
+        low, high = self._ends()
+        return View(
+            constants=np.array(self._constants, dtype=np.float64),
+            operation=np.array(operations, dtype=np.int8),
+            first=np.array(firsts, dtype=np.int32),
+            second=np.array(seconds, dtype=np.int32),
+            factors=np.ascontiguousarray(np.array(factors, dtype=np.float64).T),
+            codes=np.array(self._codes, dtype=np.int32),
+            low=low,
+            high=high,
+            work=np.array([self.schema.index(name) for name in WORK_COLUMNS if name in self.schema.names], np.int32),
+        )
+
+    def _input(self, name: str) -> tuple[int, int, int, tuple[float, float]]:
+        """The operation, both columns and both factors of one input."""
+        if name in self.schema.categories:
+            return self._category(name)
+        if name in SHEET_NUMBERS:
+            return SCALED, self._constant(self.sheet[name]), 0, (1.0, 0.0)
+        derived = on_another_device(name, self.own_sheet, self.sheet) if self.sheet else Derived("scaled", name, 1.0)
+        if derived is None:
+            raise UsageError(self._lacking(name))
+        second = self._column(derived.second) if derived.second else 0
+        factors = (derived.first_factor, derived.second_factor)
+        return OPERATIONS[derived.operation], self._column(derived.first), second, factors
+
+    def _column(self, name: str) -> int:
+        """Where a number is: a column of the table, or one that holds the same for all rows."""
+        schema = self.table.table.schema
+        if name in schema.numeric:
+            return schema.index(name)
+        value = self.table.constants.get(name, self.usual.get(name))
+        if name in schema.names or value is None or isinstance(value, str):
+            raise UsageError(self._lacking(name))
+        return self._constant(float(value))
+
+    def _constant(self, number: Any) -> int:
+        self._constants.append(float(number))
+        return len(self.table.table.schema.names) + len(self._constants) - 1
+
+    def _category(self, name: str) -> tuple[int, int, int, tuple[float, float]]:
+        """The code of a category, by the name behind it; an unknown one counts as the usual."""
+        known = {category: code for code, category in enumerate(self.schema.categories[name])}
+        usual = int(self.range.low[self.schema.index(name)])
+        own = self.table.table.schema.categories.get(name)
+        if name == DEVICE or own is None:
+            stated = self.device if name == DEVICE else self.table.constants.get(name, self.usual.get(name))
+            return SCALED, self._constant(known.get(str(stated), usual)), 0, (1.0, 0.0)
+        begin = len(self._codes)
+        self._codes += [known.get(category, usual) for category in own]
+        return CODE, self.table.table.schema.index(name), begin, (float(len(own)), float(usual))
+
+    def _ends(self) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
+        """What was seen of each input on this device; categories and remainders have no ends."""
+        low, high = self.range.low, self.range.high
+        if self.range.device_ends is not None:
+            code = self.schema.categories[DEVICE].index(self.device)
+            low, high = self.range.device_ends[0, code], self.range.device_ends[1, code]
+        endless = [name in self.schema.categories or name in self.range.free for name in self.schema.names]
+        return np.where(endless, -LARGEST, low), np.where(endless, LARGEST, high)
+
+    def _lacking(self, name: str) -> str:
+        what = f"the predictor of {self.device} needs {name} of {self.table.kind}, which the new device has not"
+        if self.sheet and not self.own_sheet:
+            return f"{what}: state its data sheet ({', '.join(self.sheet)}) with --sheet"
+        return what
