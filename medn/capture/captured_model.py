@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from medn.core.dtypes import SPELLINGS
 from medn.core.errors import UsageError
+from medn.core.units import format_bytes
 from medn.core.values import Layer
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.operation import Shape
@@ -76,6 +77,11 @@ class CapturedLayer:
     """How many bytes it reads from each of them."""
     repeats: int = 1
     """How often it runs in one run of the model, as in a loop. All other numbers are those of one time."""
+    held_bytes: int | None = None
+    """What all tensors that the model's code made and has not let go of take together, once it has run; weights and
+    inputs of the model are not among them. None where no code was run that could keep any, as of an ONNX file."""
+    held_fixed_bytes: int = 0
+    """That part of it which does not grow with the batch."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +111,17 @@ class Guess:
         return f"{self.place}{f' in {self.name}' if self.name else ''}: taken as {self.answer}{times}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CapturedModel:
-    """The layers of a model in the order they run."""
+    """The layers of a model in the order they run.
+
+    >>> import medn, torch
+    >>> model = medn.capture(torch.nn.Sequential(torch.nn.Linear(64, 10), torch.nn.ReLU()), torch.zeros(8, 64))
+    >>> model
+    <CapturedModel of 2 layers at batch size 8: 1.03e+04 FLOPs, 2.6 kB of parameters>
+    >>> [(each.layer.kind, each.flops) for each in model.layers]
+    [('linear', 10240), ('activation', 80)]
+    """
 
     layers: tuple[CapturedLayer, ...]
     inputs: tuple[Port, ...]
@@ -123,8 +137,14 @@ class CapturedModel:
     notes: tuple[str, ...] = ()
     """What was assumed while capturing, in sentences."""
 
+    def __repr__(self) -> str:
+        layers = "1 layer" if len(self.layers) == 1 else f"{len(self.layers):,} layers"
+        work = f"{self.flops:.3g} FLOPs, {format_bytes(self.parameter_bytes)} of parameters"
+        return f"<CapturedModel of {layers} at batch size {self.batch_size}: {work}>"
+
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
+        """What flows from which layer to which; a source below 0 is an input of the model."""
         return tuple(
             Edge(source, target, size_bytes * self.crossings(source, target))
             for target, layer in enumerate(self.layers)
@@ -137,18 +157,22 @@ class CapturedModel:
 
     @property
     def flops(self) -> int:
+        """The arithmetic of one run, a multiplication and an addition being two."""
         return sum(layer.flops * layer.repeats for layer in self.layers)
 
     @property
     def moved_bytes(self) -> int:
+        """Everything that the layers read and write in one run, parameters included."""
         return sum(layer.moved_bytes * layer.repeats for layer in self.layers)
 
     @property
     def unknown_flops_share(self) -> float:
+        """Of the FLOPs: those of operators that no layer kind knows."""
         return sum((operator.flops_share for operator in self.unknown_operators), 0.0)
 
     @property
     def unknown_bytes_share(self) -> float:
+        """Of the moved bytes: those of operators that no layer kind knows."""
         return sum((operator.bytes_share for operator in self.unknown_operators), 0.0)
 
     @cached_property
@@ -171,8 +195,20 @@ class CapturedModel:
         ]
         return tuple(sorted(operators, key=lambda operator: -operator.bytes_share))
 
+    def to_json(self) -> bytes:
+        """What `save` writes."""
+        return _file_adapter().dump_json(_File(model=self))
+
     def save(self, path: str | Path) -> None:
-        Path(path).write_bytes(_file_adapter().dump_json(_File(model=self)))
+        """Write it as JSON, for `load_captured`."""
+        Path(path).write_bytes(self.to_json())
+
+
+def check_captured(model: object) -> None:
+    """For what takes captured models: others are easily given in their place."""
+    if not isinstance(model, CapturedModel):
+        wanted = "must be a captured model, as medn.capture(net, example_input) gives"
+        raise UsageError(f"{wanted} (got {type(model).__name__})")
 
 
 @dataclass(frozen=True)
@@ -182,19 +218,32 @@ class _File:
 
 
 def load_captured(path: str | Path) -> CapturedModel:
-    """A captured model as `CapturedModel.save` wrote it, every layer of it checked again."""
+    """A captured model as `CapturedModel.save` wrote it, every layer of it checked again. It needs no torch.
+
+    >>> import medn, torch
+    >>> medn.capture(torch.nn.Linear(64, 10), torch.zeros(8, 64)).save("net.json")
+    >>> load_captured("net.json")
+    <CapturedModel of 1 layer at batch size 8: 1.02e+04 FLOPs, 2.6 kB of parameters>
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_captured(content, str(path))
+
+
+def parse_captured(content: bytes | bytearray, source: str) -> CapturedModel:
+    """The same from what the file holds; `source` is what errors call it."""
     from pydantic import ValidationError
 
     try:
-        model = _file_adapter().validate_json(Path(path).read_bytes()).model
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        model = _file_adapter().validate_json(content).model
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"])) or "the file"
-        raise UsageError(f"{path}: not a captured model of this version: {location}: {first['msg']}") from None
+        raise UsageError(f"{source}: not a captured model of this version: {location}: {first['msg']}") from None
     for mistake in _mistakes(model):
-        raise UsageError(f"{path}: not a captured model: {mistake}")
+        raise UsageError(f"{source}: not a captured model: {mistake}")
     return model
 
 

@@ -72,6 +72,10 @@ class GraphBuilder:
         for tensor in call.writes:
             self._write(tensor, call.in_place)
 
+    def hold(self, held_bytes: int, held_fixed_bytes: int) -> None:
+        """What tensors take together that are held now that the last layer has run."""
+        self.layers[-1] = replace(self.layers[-1], held_bytes=held_bytes, held_fixed_bytes=held_fixed_bytes)
+
     def _write(self, tensor: TensorView, in_place: bool) -> None:
         """Who writes all of a storage is its only producer; who writes part of it joins the earlier ones."""
         index = len(self.layers) - 1

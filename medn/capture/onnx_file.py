@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from medn.core.errors import UsageError
+from medn.core.mistaken import told_instead
 from medn.core.text import first_line
 
 MAX_BYTES = 2**31
@@ -35,13 +36,13 @@ def read_onnx(path: Path) -> onnx.ModelProto:
             raise UsageError(f"{path}: not a file")
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path}: not an ONNX file: {path.stat().st_size:,} bytes, which none can have")
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load(path, format="protobuf", load_external_data=False)  # whatever it is called
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (DecodeError, ValueError) as error:
-        raise UsageError(f"{path}: not an ONNX file: {first_line(error)}") from None
+        raise UsageError(f"{path}: not an ONNX file: {first_line(error)}{told_instead(path)}") from None
     if not model.graph.node:
-        raise UsageError(f"{path}: not an ONNX file, or one without any operator")
+        raise UsageError(f"{path}: not an ONNX file, or one without any operator{told_instead(path)}")
     _check_functions(path, model)
     return model
 

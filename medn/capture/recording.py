@@ -17,6 +17,7 @@ from torch.utils.flop_counter import flop_registry
 
 from medn.capture.data_dependence import EndlessRun
 from medn.capture.graph_builder import GraphBuilder
+from medn.capture.held_tensors import HeldTensors
 from medn.capture.operator_call import Call, TensorView
 from medn.capture.operators import mutated_by, tensors_in
 from medn.layer_generators.kind import LayerKind
@@ -85,6 +86,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self._storages: dict[int, StorageWeakRef] = {}
         """Storages by address. A weak reference keeps the address from being used again."""
+        self._held = HeldTensors()
         self.inside_whole = 0
 
     def on_operator(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
@@ -98,6 +100,7 @@ class Recorder:
         outputs = tuple(view for view in self._views(output) if view not in mutated)
         fresh = [view for view in outputs if view.storage not in {tensor.storage for tensor in inputs}]
         if packet in ALLOCATING:
+            self._held.add(tensors_in(output), grows=True)
             for view in outputs:
                 self.graph.add_constant(view)
             return
@@ -106,7 +109,7 @@ class Recorder:
             return
         overwritten = mutated if packet in OVERWRITING or "out" in keywords else ()
         operation = operation_of(function, arguments, keywords, output, self.graph.batch_size)
-        self.graph.add(
+        self._add(
             Call(
                 name=self.name,
                 operator=operation.name,
@@ -116,7 +119,9 @@ class Recorder:
                 flops=_counted_flops(function, arguments, keywords, output),
                 in_place=bool(mutated),
                 gathers=packet in GATHERING,
-            )
+            ),
+            inputs,
+            output,
         )
 
     @contextmanager
@@ -144,7 +149,15 @@ class Recorder:
     def _add_whole(self, step: _Step, operator: str, tensors: list[torch.Tensor], output: Any) -> None:
         if not self.inside_whole:
             reads, writes = tuple(map(view_of, tensors)), self._views(output)
-            self.graph.add(Call(step.name, operator, reads, writes, step.match))
+            self._add(Call(step.name, operator, reads, writes, step.match), reads, output)
+
+    def _add(self, call: Call, inputs: tuple[TensorView, ...], output: Any) -> None:
+        """Add a layer, with what is held in memory now that it has run."""
+        self.graph.add(call)
+        known = {tensor.storage for tensor in inputs}
+        made = [tensor for tensor in tensors_in(output) if tensor.untyped_storage()._cdata not in known]
+        self._held.add(made, grows=self.graph.layers[-1].batch_size % self.graph.batch_size == 0)
+        self.graph.hold(*self._held.bytes())
 
     def _views(self, output: Any) -> tuple[TensorView, ...]:
         tensors = tensors_in(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medn.capture.captured_model import CapturedLayer, CapturedModel
+from medn.capture.captured_model import CapturedLayer, CapturedModel, check_captured
 from medn.core.values import Layer, Scalar
 from medn.fusion.chains import LIGHT_KINDS, Chain, signature, sole_readers
 from medn.fusion.decomposition import recompose
@@ -16,11 +16,19 @@ from medn.layer_generators.kind import layer_kinds
 Ending = dict[str, Scalar]
 
 
-def fuse(model: CapturedModel, rules: FusionRules) -> CapturedModel:
+def fuse(model: CapturedModel, rules: FusionRules | None) -> CapturedModel:
     """The model with one layer for each group that the backend runs as one.
 
-    Every convolution and every linear layer becomes its fused kind, alone or not.
+    Every convolution and every linear layer becomes its fused kind, alone or not. Without rules it stays as it is.
+
+    >>> import medn, torch
+    >>> captured = medn.capture(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()), torch.zeros(1, 3, 8, 8))
+    >>> [each.operator for each in fuse(captured, medn.rules_for("onnxruntime")).layers]
+    ['conv2d+relu']
     """
+    check_captured(model)
+    if rules is None:
+        return model
     model = recompose(model)
     return merge(model, [_group(model, members) for members in fused_members(model, rules)])
 

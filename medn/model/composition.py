@@ -12,9 +12,7 @@ from typing import Any
 
 from medn.core.environment import DEFAULT_CACHE_BYTES
 from medn.core.errors import StoreError, UsageError
-
-COVERAGE = 0.9
-"""The share of models that lie within the error of a fitted composition."""
+from medn.core.intervals import LEVEL
 
 BATCH_ERROR = 0.1
 """How far off a model is for each doubling of its batch size beyond those that were fitted, where these cannot tell:
@@ -35,12 +33,16 @@ class Composition:
     cache_bytes: float = DEFAULT_CACHE_BYTES
     overhead_s: float = 0.0
     error: float = 0.0
-    """Relative to the prediction: nine of ten models of networks that were left out of the fit lie within."""
+    """Relative to the prediction: a share `level` of models of networks that were left out of the fit lie within."""
     smallest_batch: float = 1.0
     largest_batch: float = 1.0
     """The batch sizes of the models that were fitted."""
     batch_error: float = BATCH_ERROR
     """What each doubling of the batch size beyond these adds to the error."""
+    elsewhere: bool = False
+    """Fitted to layers that another bundle predicts: the errors of this bundle's layers add to its own."""
+    level: float = LEVEL
+    """That of the intervals of the bundle whose layers were fitted."""
 
     def __post_init__(self) -> None:
         for name in ("conversion_share", "small_share", "large_share"):
@@ -50,6 +52,8 @@ class Composition:
             raise UsageError(f"stretch: must be above 0 (got {self.stretch})")
         if not 0 < self.cache_bytes < math.inf:
             raise UsageError(f"cache_bytes: must be above 0 (got {self.cache_bytes})")
+        if not 0 < self.level < 1:
+            raise UsageError(f"level: must be between 0 and 1 (got {self.level})")
         for name in ("smallest_batch", "largest_batch"):
             if not 1 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: must be a number from 1 on (got {getattr(self, name)})")
@@ -84,6 +88,7 @@ class Composition:
         return math.hypot(self.error * latency_s, unlike_s, self.batch_error * self.doublings(batch_size) * latency_s)
 
     def save(self, path: str | Path) -> None:
+        """Write it as JSON, for `load_composition`."""
         try:
             Path(path).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         except OSError as error:
@@ -103,7 +108,12 @@ def everywhere(cold_share: float) -> Composition:
 
 
 def load_composition(path: str | Path) -> Composition:
-    """A composition as `Composition.save` wrote it; what it leaves out is as if layers ran alone."""
+    """A composition as `Composition.save` or `medn compose` wrote it; what it leaves out is as if layers ran alone.
+
+    >>> Composition(stretch=1.1, overhead_s=2e-6).save("composition.json")
+    >>> load_composition("composition.json").stretch
+    1.1
+    """
     names = [field.name for field in fields(Composition)]
     try:
         content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -113,8 +123,8 @@ def load_composition(path: str | Path) -> Composition:
         raise UsageError(f"{path}: not a composition: {error}") from None
     if not isinstance(content, dict) or not content or not set(content) <= set(names):
         raise UsageError(f"{path}: not a composition: must be an object with some of {', '.join(names)}")
-    if not all(type(value) in (int, float) for value in content.values()):
-        raise UsageError(f"{path}: not a composition: every value must be a number")
+    if not all(type(value) in ((bool,) if name == "elsewhere" else (int, float)) for name, value in content.items()):
+        raise UsageError(f"{path}: not a composition: every value must be a number, and elsewhere true or false")
     try:
         return Composition(**content)
     except UsageError as error:

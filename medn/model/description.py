@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from medn.core.outside import told
 from medn.core.quantities import FURTHER
 from medn.core.units import format_bytes, format_latency, percent
 from medn.model.prediction import ModelPrediction
@@ -22,11 +25,15 @@ def sentences(model: ModelPrediction) -> Iterator[str]:
     yield from (FURTHER[name].formatted(value) for name, value in model.further.items() if value is not None)
     yield from _guesses(model)
     yield from model.captured.notes
+    if model.composition.elsewhere:
+        yield "layers run among one another as was fitted on another machine: medn compose fits it to models on yours"
     if model.batch_doublings:
         times = f"{model.batch_doublings:.2g} times doubled or halved"
         yield f"the batch size lies beyond those that the composition was fitted to, {times}: the interval is wider"
     if model.outside_share:
         yield f"{percent(model.outside_share)} of the time in layers outside what was measured: extrapolated"
+        longest = int(np.where(model.known & ~model.layers.in_range, model.layers.latency_s, 0.0).argmax())
+        yield f"  {model.rows[longest].name} takes most of it: {told(model.layers[longest].outside)}"
     if model.streaming_share:
         yield (
             f"{percent(model.streaming_share)} of the time in layers that read more than the caches hold: "

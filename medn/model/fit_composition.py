@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import UsageError
+from medn.core.intervals import LEVEL
 from medn.core.ranges import Flags
 from medn.core.table import Array
-from medn.model.composition import BATCH_ERROR, CONVERTED, COVERAGE, HOT, Composition, everywhere
+from medn.model.composition import BATCH_ERROR, CONVERTED, HOT, Composition, everywhere
 from medn.model.prepared_model import PreparedModel
 
 if TYPE_CHECKING:
@@ -47,7 +48,16 @@ def fit_composition(
     """The composition under which whole models take as long as they were measured to, by least squares on the
     relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. Coefficients that
     are not named stay as if layers ran alone. `networks` says which of the models are one network at several batch
-    sizes; left out, each is another one."""
+    sizes; left out, each is another one.
+
+    >>> import medn, torch
+    >>> predictor = medn.load("runs/laptop/laptop.medn")
+    >>> captured = [medn.capture(torch.nn.Linear(size, 100), torch.zeros(1, size)) for size in (100, 200, 400)]
+    >>> seconds = [1.5 * predictor.model(each).latency_s for each in captured]     # yours are measured
+    >>> fitted = fit_composition(predictor, list(zip(captured, seconds)), coefficients=["stretch"])
+    >>> round(fitted.stretch, 1)
+    1.5
+    """
     problem = least_squares_problem(predictor, measured, cache_bytes, coefficients, networks)
     sizes = problem.batch_sizes
     everything = np.ones(len(problem.models), dtype=np.bool_)
@@ -97,7 +107,9 @@ class LeastSquaresProblem:
 
     def solve(self, models: Flags) -> Composition:
         """Fitted to some of the models."""
-        solution = dict(zip(BOUNDS, _bounded_least_squares(self.terms[models], self.missing[models]), strict=True))
+        solution: dict[str, Any] = dict(
+            zip(BOUNDS, _bounded_least_squares(self.terms[models], self.missing[models]), strict=True)
+        )
         solution |= {"stretch": 1 + solution["stretch"], "overhead_s": self.usual_s * solution["overhead_s"]}
         return replace(self.start, **solution)
 
@@ -131,7 +143,10 @@ def least_squares_problem(
     networks: Sequence[Hashable] | None = None,
 ) -> LeastSquaresProblem:
     """As `fit_composition` takes them."""
-    start = Composition(cache_bytes=cache_bytes or largest_cache_bytes(predictor.bundle.environments))
+    levels = [predictor.estimator(kind).deployed.interval.level for kind in predictor.kinds]
+    start = Composition(
+        cache_bytes=cache_bytes or largest_cache_bytes(predictor.bundle.environments), level=min(levels, default=LEVEL)
+    )
     models, times, rows = [], [], []
     for model, seconds in measured:
         if not 0 < seconds < math.inf:
@@ -146,7 +161,7 @@ def least_squares_problem(
     if len(names) != len(models):
         raise UsageError(f"networks: must be as many as the measured models, {len(models)} (got {len(names)})")
     terms, measured_s = np.array(rows), np.array(times)
-    alone_s = np.array([model.predict().latency_s for model in models])
+    alone_s = np.array([model.predict(composition=HOT).latency_s for model in models])
     usual_s = float(1 / terms[:, -1].mean())
     terms[:, -1] *= usual_s
     terms[:, [name not in coefficients for name in BOUNDS]] = 0
@@ -156,7 +171,7 @@ def least_squares_problem(
 def model_error(problem: LeastSquaresProblem) -> float:
     """How far off models are when other networks are fitted."""
     errors = [problem.excess_error(model, problem.other_networks(model)) for model in range(len(problem.models))]
-    return _covering([error for error in errors if error is not None])
+    return _covering([error for error in errors if error is not None], problem.start.level)
 
 
 def batch_error(problem: LeastSquaresProblem, error: float) -> float:
@@ -172,12 +187,12 @@ def batch_error(problem: LeastSquaresProblem, error: float) -> float:
         for model in np.flatnonzero(~others):
             excess = problem.excess_error(int(model), others & problem.other_networks(int(model)))
             errors += [] if excess is None else [beyond(excess, error) / doublings]
-    return _covering(errors) if len(errors) >= FEWEST_NETWORKS else BATCH_ERROR
+    return _covering(errors, problem.start.level) if len(errors) >= FEWEST_NETWORKS else BATCH_ERROR
 
 
-def _covering(errors: Sequence[float]) -> float:
-    """The error that `COVERAGE` of such models stay below."""
-    return sorted(errors)[min(len(errors), math.ceil(COVERAGE * (len(errors) + 1))) - 1]
+def _covering(errors: Sequence[float], level: float) -> float:
+    """The error that this share of such models stay below."""
+    return sorted(errors)[min(len(errors), math.ceil(level * (len(errors) + 1))) - 1]
 
 
 def _bounded_least_squares(terms: Array, missing: Array) -> list[float]:

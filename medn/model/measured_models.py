@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from medn.core.errors import DeviceUnavailable, MednError, UsageError
-from medn.core.values import Condition, Layer
+from medn.core.preempted import tells_wall_time
+from medn.core.values import Condition, Layer, Samples
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.take_samples import VisitOptions, process_resources, take_samples
 from medn.devices.workload import Workload, output_error
@@ -102,28 +101,50 @@ def measure_models(
     models: Mapping[str, Callable[[], Timeable]],
     threads: int = 1,
     tell: Callable[[str], None] = lambda message: None,
-    processor_time: bool = False,
+    rounds: int | None = None,
+    visit_s: float | None = None,
 ) -> dict[str, Measured]:
     """All models in turns, several rounds of them. Each is made when its turn to be prepared comes.
 
-    On a machine that others keep busy every long run is pre-empted. The processor time of one thread has none of that
-    waiting, so it may count where it is less: only for backends that compute in the thread that calls them.
+    On a machine that others keep busy every long run is pre-empted: such rounds count as visits to layers do.
     """
+    rounds, visit_s = rounds or ROUNDS, visit_s or VISIT_S
     backend.configure(threads)
     runners: dict[str, Runner] = {}
     for name, make in models.items():
         tell(f"{backend.name}: preparing {name}")
         workload = Workload(Layer(name, ()), Condition(threads=threads), *make(), None)
         runners[name] = _verified_runner(name, workload, backend)
-    visits: dict[str, list[float]] = {name: [] for name in runners}
-    for number in range(ROUNDS):
-        tell(f"{backend.name}: round {number + 1} of {ROUNDS}")
+    taken: dict[str, list[Samples]] = {name: [] for name in runners}
+    for number in range(rounds):
+        tell(f"{backend.name}: round {number + 1} of {rounds}")
         for name, runner in runners.items():
-            with runner.context():
-                samples = take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(VISIT_S))
-            seconds = np.minimum(samples.wall_s, samples.cpu_s) if processor_time else samples.wall_s
-            visits[name].append(float(seconds.min()))
-    return {name: Measured(tuple(seconds)) for name, seconds in visits.items()}
+            taken[name].append(_timed(runner, backend, threads, visit_s))
+    by_processor_time = _counts_processor_time(backend, threads, list(taken.values()))
+    return {name: Measured(tuple(_shortest_s(each, by_processor_time) for each in taken[name])) for name in taken}
+
+
+def _timed(runner: Runner, backend: Backend, threads: int, visit_s: float) -> Samples:
+    with runner.context():
+        return take_samples(runner.run, backend.timer(), process_resources(threads), VisitOptions(visit_s))
+
+
+def _shortest_s(samples: Samples, by_processor_time: bool) -> float:
+    return float((samples.ordered_processor if by_processor_time and samples.all_preempted else samples.ordered)[0])
+
+
+def _counts_processor_time(backend: Backend, threads: int, taken: Sequence[Sequence[Samples]]) -> bool:
+    """By the rule for layers; where every run was pre-empted, a model that is too short for it shows how it is here."""
+    preempted = [each.all_preempted for rounds in taken for each in rounds]
+    if not backend.runs_on_host or not any(preempted):
+        return False
+    if not all(preempted):
+        return tells_wall_time(taken)
+    import torch
+
+    short = plain(torch.nn.Linear(256, 256), torch.zeros(16, 256))
+    workload = Workload(Layer("short", ()), Condition(threads=threads), *short, None)
+    return tells_wall_time([[_timed(_verified_runner("a short model", workload, backend), backend, threads, VISIT_S)]])
 
 
 def _verified_runner(name: str, workload: Workload, backend: Backend) -> Runner:

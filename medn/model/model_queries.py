@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from medn.capture.captured_model import CapturedLayer, CapturedModel
 from medn.core.environment import largest_cache_bytes
+from medn.core.outside import Outside
 from medn.core.quantities import adding_up
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.core.values import Layer, Scalar
 from medn.estimator.estimator import Estimates, Estimator
 from medn.model.conditioned_rows import ConditionedRows
-from medn.model.schedule import batch_factors, peak_activation_bytes
+from medn.model.schedule import batch_factors, peak_activation_bytes, peak_graph_bytes
 from medn.model.unmeasured_conditions import widened
 
 if TYPE_CHECKING:
@@ -117,7 +118,17 @@ class ModelQueries:
     counts: Array
     """How often each query is made, by all layers in all their runs."""
     peak_bytes: float
-    """What tensors between layers hold at most."""
+    """What tensors beside the weights hold at most."""
+    graph_bytes: float
+    """The same by the graph alone, which is what compositions were fitted to."""
+
+    def outside(self, layer: int, conditions: Mapping[str, Scalar]) -> list[Outside]:
+        """What of a layer lies outside what was measured; nothing of one that is not predicted."""
+        query = self.query_of_layer[layer]
+        for kind in self.kinds:
+            for row in np.flatnonzero(kind.indices == query).tolist():
+                return kind.estimator.outside(kind.estimator.under(kind.rows.rows, conditions), row)
+        return []
 
     @property
     def level(self) -> float:
@@ -139,6 +150,7 @@ def model_queries(predictor: LayerPredictor, model: CapturedModel, batch_size: i
             works.append((index, query))
         else:
             by_kind.setdefault(query.layer.kind, []).append((index, query))
+    threads = max(int(entry.usual.get("threads", 1)) for entry in predictor.bundle.on(predictor.device))
     return ModelQueries(
         kinds=tuple(_kind_queries(predictor, kind, queries) for kind, queries in by_kind.items()),
         works=np.array([work for _, work in works], dtype=np.float64).reshape(-1, 2),
@@ -146,7 +158,8 @@ def model_queries(predictor: LayerPredictor, model: CapturedModel, batch_size: i
         query_of_layer=np.array(query_of_layer, dtype=np.int_),
         repeats=repeats,
         counts=np.bincount(query_of_layer, weights=repeats, minlength=len(numbers)).astype(np.float64),
-        peak_bytes=peak_activation_bytes(model, batch_size),
+        peak_bytes=peak_activation_bytes(model, batch_size, predictor.bundle.backend(predictor.device), threads),
+        graph_bytes=peak_graph_bytes(model, batch_size),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel, load_captured
 from medn.core.errors import MednError, UsageError, did_you_mean
+from medn.core.mistaken import told_instead
 from medn.core.packages import need
 from medn.model.torchvision_operators import prepare
 
 if TYPE_CHECKING:
     import torch
 
+_LOGGER = logging.getLogger(__name__)
 FILES = (".onnx", ".json")
 """An ONNX model, or a model that was captured and saved."""
 
@@ -25,10 +28,10 @@ FILES = (".onnx", ".json")
 def is_source(name: str) -> bool:
     """Whether this names a model and not a layer kind: layer kinds have neither colons nor endings.
 
-    >>> [is_source(name) for name in ("conv2d", "nets/small.onnx", "timm:resnet50")]
-    [False, True, True]
+    >>> [is_source(name) for name in ("conv2d", "nets/small.onnx", "timm:resnet50", "weights.pt")]
+    [False, True, True, True]
     """
-    return ":" in name or Path(name).suffix in FILES
+    return ":" in name or ("=" not in name and (Path(name).suffix != "" or Path(name).name != name))
 
 
 def read_model(source: str, batch_size: int | None = None) -> CapturedModel:
@@ -41,10 +44,12 @@ def read_model(source: str, batch_size: int | None = None) -> CapturedModel:
     if maker not in MAKERS or not name:
         raise UsageError(
             f"{source!r}: a model must be a file ending in {' or '.join(FILES)}, timm:NAME or python:MODULE:FUNCTION."
-            + did_you_mean(maker, MAKERS)
+            + (did_you_mean(maker, MAKERS) or told_instead(Path(source)).removeprefix("."))
         )
     model, example_inputs = MAKERS[maker](name)
-    return capture(model, example_inputs, batch_size)
+    captured = capture(model, example_inputs, batch_size)
+    _LOGGER.debug("%s: %d layers, captured by %s", source, len(captured.layers), captured.how)
+    return captured
 
 
 def make_model(source: str) -> tuple[torch.nn.Module, Any]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from medn.capture.captured_model import CapturedModel, Guess
 from medn.core.dtypes import ELEMENT_BYTES
+from medn.core.notebook import MOST_ROWS, frame, html_table
 from medn.core.ranges import Flags
 from medn.core.table import Array
+from medn.core.units import format_latency, percent
 from medn.estimator.prediction import Predictions
+from medn.model.composition import Composition
+
+if TYPE_CHECKING:
+    import pandas
 
 COMMON = 0.5
 """The share of the variance of errors that all layers have in common, such as the state of the device."""
@@ -70,9 +76,18 @@ class UnknownRow(NamedTuple):
     bytes_share: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelPrediction:
-    """What a model costs, in all and layer by layer."""
+    """What a model costs, in all and layer by layer.
+
+    >>> import medn, torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(200, 100), torch.nn.ReLU(), torch.nn.Linear(100, 100))
+    >>> prediction = medn.load("runs/laptop/laptop.medn").model(net, torch.zeros(8, 200))
+    >>> [(row.name, row.kind, row.known) for row in prediction.rows]
+    [('0', 'linear', True), ('1', 'activation', True), ('2', 'linear', True)]
+    >>> prediction.low_s < prediction.latency_s < prediction.high_s
+    True
+    """
 
     latency_s: float
     low_s: float
@@ -91,6 +106,8 @@ class ModelPrediction:
     batch_size: int
     utilization: float
     cold_share: float
+    composition: Composition
+    """How the times of its layers were composed."""
     captured: CapturedModel
     layers: Predictions
     """Arrays with one entry per layer, in the order in which they run."""
@@ -115,10 +132,12 @@ class ModelPrediction:
 
     @property
     def memory_bytes(self) -> float:
+        """Its weights, and the most that its tensors hold at once."""
         return self.weight_bytes + self.peak_activation_bytes
 
     @property
     def shares(self) -> Array:
+        """Of the time of the whole model, for each layer."""
         return self.layers.latency_s / max(self.latency_s, np.finfo(float).tiny)
 
     @property
@@ -144,6 +163,7 @@ class ModelPrediction:
 
     @cached_property
     def rows(self) -> tuple[LayerRow, ...]:
+        """One for each layer, in the order in which they run."""
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[LayerRow]:
@@ -181,7 +201,27 @@ class ModelPrediction:
                 )
         return tuple(sorted(groups.values(), key=lambda row: -row.time_share))
 
+    def __repr__(self) -> str:
+        return f"<ModelPrediction of {self._caption}>"
+
+    def _repr_html_(self) -> str:
+        """The layers that take longest; all of them, in their order, are in `to_frame`."""
+        longest = sorted(self.rows, key=lambda row: -row.latency_s)[:MOST_ROWS]
+        return html_table(self._caption, [_told(row) for row in longest], len(self.rows))
+
+    @property
+    def _caption(self) -> str:
+        interval = f"{format_latency(self.low_s)} to {format_latency(self.high_s)}"
+        in_range = percent(float(self.shares[self.known & self.layers.in_range].sum()))
+        what = f"{len(self.captured.layers):,} layers at batch size {self.batch_size}"
+        return f"{what}: {format_latency(self.latency_s)} ({interval}), {in_range} of it in range"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row per layer, in the order in which they run; needs pandas."""
+        return frame([row._asdict() for row in self.rows])
+
     def as_json(self) -> dict[str, Any]:
+        """All of it as plain values, as `medn predict BUNDLE MODEL --json` prints it."""
         totals = ("latency_s", "low_s", "high_s", "level", "unlike_s", "batch_doublings")
         conditions = ("batch_size", "utilization", "cold_share")
         memory = ("weight_bytes", "peak_activation_bytes", "memory_bytes")
@@ -190,11 +230,23 @@ class ModelPrediction:
             **{name: getattr(self, name) for name in (*totals, *conditions, *memory, *shares, "generic")},
             **self.further,
             "notes": list(self.captured.notes),
+            "composition": asdict(self.composition),
             "guesses": self.guesses,
             "guessed": [asdict(guess) for guess in self.guessed],
             "unknown": [row._asdict() for row in self.unknown],
             "layers": [row._asdict() for row in self.rows],
         }
+
+
+def _told(row: LayerRow) -> dict[str, str | None]:
+    """A layer as people read it."""
+    return {
+        "layer": row.name,
+        "what": row.what,
+        "latency": format_latency(row.latency_s),
+        "share": percent(row.share),
+        "in range": "yes" if row.in_range else "no" if row.known else "not predicted",
+    }
 
 
 def _further(owner: LayerRow | ModelPrediction, name: str) -> float | None:

@@ -6,50 +6,58 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medn.capture.captured_model import CapturedModel
+from medn.capture.captured_model import CapturedModel, check_captured
 from medn.core.quantities import adding_up
 from medn.core.ranges import Flags
 from medn.core.table import Array
 from medn.estimator.prediction import Predictions
 from medn.estimator.query import condition
-from medn.model.composition import COVERAGE, HOT, Composition
+from medn.model.composition import Composition
 from medn.model.conditioned_rows import cached
 from medn.model.fused_model import executed_model
 from medn.model.model_queries import ModelQueries, model_queries
 from medn.model.prediction import ModelPrediction, combined
 from medn.model.unknown_operators import FACTOR, DeviceSpeed
+from medn.model.usual_composition import usual_composition
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
 
 
 class PreparedModel:
-    """Predicts one model.
+    """Predicts one model under many conditions; it is turned into queries once.
 
-    >>> prepared = PreparedModel(predictor, capture(net, example_inputs))             # doctest: +SKIP
-    >>> [prepared.predict(utilization=share / 10).latency_s for share in range(10)]   # doctest: +SKIP
+    >>> import medn, torch
+    >>> captured = medn.capture(torch.nn.Linear(200, 100), torch.zeros(1, 200))
+    >>> prepared = PreparedModel(medn.load("runs/laptop/laptop.medn"), captured)
+    >>> one, eight = (prepared.predict(batch_size=size).latency_s for size in (1, 8))
+    >>> one < eight
+    True
     """
 
     def __init__(self, predictor: LayerPredictor, model: CapturedModel, fused: bool = True) -> None:
+        check_captured(model)
         self.predictor = predictor
         self.model = model
         self.executed = executed_model(predictor, model, fused)
         """Its layers as the backend runs them, several in one where it fuses them."""
+        self._usual = usual_composition(predictor)
         self._speed: DeviceSpeed | None = None
         self._queries: dict[int, ModelQueries] = {}
         self._predictions: dict[tuple[int, float, Composition], ModelPrediction] = {}
 
     def predict(
-        self, batch_size: int | None = None, utilization: float = 0.0, composition: Composition = HOT
+        self, batch_size: int | None = None, utilization: float = 0.0, composition: Composition | None = None
     ) -> ModelPrediction:
-        """What the model costs; the batch size defaults to the one it was captured with."""
+        """What the model costs. Left out, the batch size is the one it was captured with, and layers compose as they
+        usually do on the backend."""
         batch_size = condition("batch_size", self.model.batch_size if batch_size is None else batch_size)
-        key = (batch_size, condition("utilization", utilization), composition)
+        key = (batch_size, condition("utilization", utilization), composition or self._usual)
         return cached(self._predictions, key, lambda: self._predict(*key))
 
     def _predict(self, batch_size: int, utilization: float, composition: Composition) -> ModelPrediction:
         queries = self._queries_at(batch_size)
-        cold_share = composition.cold_share(self.executed.parameter_bytes + queries.peak_bytes)
+        cold_share = composition.cold_share(self.executed.parameter_bytes + queries.graph_bytes)
         predicted = self._predictions_of(queries, utilization, composition, cold_share)
         for seconds in (predicted.latency_s, predicted.low_s, predicted.high_s):
             seconds += composition.overhead_s
@@ -68,7 +76,8 @@ class PreparedModel:
             """Measured models tell how far off a whole is, but not for layers unlike theirs."""
             if not composition.error:
                 return combined(of_layers)
-            return composition.error_s(latency_s, combined(of_layers * unlike), batch_size)
+            own = of_layers if composition.elsewhere else of_layers * unlike
+            return composition.error_s(latency_s, combined(own), batch_size)
 
         return ModelPrediction(
             latency_s=latency_s,
@@ -76,15 +85,16 @@ class PreparedModel:
             high_s=latency_s + error_s(above_s),
             unlike_s=combined(above_s * unlike),
             batch_doublings=composition.doublings(batch_size) if composition.error else 0.0,
-            level=COVERAGE if composition.error else queries.level,
+            level=_level(composition, queries),
             weight_bytes=self.executed.parameter_bytes,
             peak_activation_bytes=queries.peak_bytes,
             further={name: _total(predicted, name, known, queries.counts) for name in adding_up()},
             batch_size=batch_size,
             utilization=utilization,
             cold_share=cold_share,
+            composition=composition,
             captured=self.executed,
-            layers=_by_layer(predicted, queries),
+            layers=_by_layer(predicted, queries, utilization),
             known=known[queries.query_of_layer],
             streaming=streaming[queries.query_of_layer],
             generic=self._speed.source if self._speed else "",
@@ -120,13 +130,13 @@ def predict_model(
     *,
     batch_size: int | None = None,
     utilization: float = 0.0,
-    composition: Composition = HOT,
+    composition: Composition | None = None,
 ) -> ModelPrediction:
     """What a captured model costs on the predictor's device; to predict it again, keep a `PreparedModel`."""
     return PreparedModel(predictor, captured).predict(batch_size, utilization, composition)
 
 
-def _by_layer(predictions: Predictions, queries: ModelQueries) -> Predictions:
+def _by_layer(predictions: Predictions, queries: ModelQueries, utilization: float) -> Predictions:
     """The predictions in the order of the model's layers, each for all runs of its layer."""
     order = queries.query_of_layer
     return Predictions(
@@ -136,6 +146,7 @@ def _by_layer(predictions: Predictions, queries: ModelQueries) -> Predictions:
         level=predictions.level[order],
         in_range=predictions.in_range[order],
         further={name: values[order] * queries.repeats for name, values in predictions.further.items()},
+        explain=lambda layer: queries.outside(layer, {"utilization": utilization}),
     )
 
 
@@ -146,3 +157,10 @@ def _total(predicted: Predictions, name: str, known: Flags, counts: Array) -> fl
         return None
     seconds = predicted.latency_s * counts
     return float((values * counts)[known].sum() * seconds.sum() / seconds[known].sum())
+
+
+def _level(composition: Composition, queries: ModelQueries) -> float:
+    """Measured models tell the level of their own error; where those of layers add to it, the lower of both holds."""
+    if not composition.error:
+        return queries.level
+    return min(composition.level, queries.level) if composition.elsewhere and queries.kinds else composition.level

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from medn.capture.captured_model import CapturedModel
+from medn.capture.captured_model import CapturedModel, check_captured
 from medn.core.errors import UsageError
 from medn.core.table import Array
 from medn.partition.exact_sums import held_between, is_amount, scale_of, whole
@@ -33,7 +33,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Link:
-    """The connection between two devices."""
+    """The connection between two devices.
+
+    >>> Link(bytes_per_s=1e6, latency_s=0.01).seconds(5000)
+    0.015
+    """
 
     bytes_per_s: float
     latency_s: float = 0.0
@@ -46,10 +50,7 @@ class Link:
             raise UsageError(f"latency_s: must be a number from 0 on (got {self.latency_s})")
 
     def seconds(self, size_bytes: float) -> float:
-        """
-        >>> Link(bytes_per_s=1e6, latency_s=0.01).seconds(5000)
-        0.015
-        """
+        """What a transfer of so many bytes takes."""
         return self.latency_s + size_bytes / self.bytes_per_s
 
 
@@ -118,7 +119,13 @@ def graph_of(model: CapturedModel) -> LayerGraph:
     """The graph of a captured model.
 
     The bytes of a tensor that cross are those that all its readers read together, at most all of it.
+
+    >>> import medn, torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(64, 16), torch.nn.Linear(16, 10))
+    >>> graph_of(medn.capture(net, torch.zeros(1, 64))).crossing_bytes()
+    array([256.,  64.,  40.])
     """
+    check_captured(model)
     produced_bytes: dict[int, float] = {index: layer.output_bytes for index, layer in enumerate(model.layers)}
     produced_bytes |= {-1 - position: port.size_bytes for position, port in enumerate(model.inputs)}
     read_bytes: dict[int, float] = dict.fromkeys(produced_bytes, 0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from medn.core.errors import UsageError, unknown
 from medn.core.table import Array
+from medn.core.units import format_latency
 from medn.partition.exact_sums import as_numbers, held_between, scale_of, whole
 from medn.partition.flow import FlowNetwork
 from medn.partition.graph import OUTSIDE, LayerGraph, Link, Tensor
@@ -19,9 +20,13 @@ Place = Literal["here", "there"]
 PLACES: tuple[Place, Place] = ("here", "there")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Placement:
-    """Which device runs each layer, and the seconds of one run: layer after layer, waiting for each transfer."""
+    """Which device runs each layer, and the seconds of one run: layer after layer, waiting for each transfer.
+
+    >>> Placement(("here", "there", "there"), 0.002, 0.001, 400.0, 800.0)
+    <Placement of 1 layer here and 2 there: 3 ms, 1 ms of it transfers>
+    """
 
     places: tuple[Place, ...]
     compute_s: float
@@ -30,8 +35,15 @@ class Placement:
     there_bytes: float
     """The peak memory of each device: the parameters of its layers, and the tensors it produced or received."""
 
+    def __repr__(self) -> str:
+        here, there = (self.places.count(place) for place in PLACES)
+        layers = "1 layer" if here == 1 else f"{here:,} layers"
+        seconds = f"{format_latency(self.total_s)}, {format_latency(self.transfer_s)} of it transfers"
+        return f"<Placement of {layers} here and {there:,} there: {seconds}>"
+
     @property
     def total_s(self) -> float:
+        """Computing and transfers together."""
         return self.compute_s + self.transfer_s
 
 
@@ -117,8 +129,10 @@ def split_between(
 
     With `one_way`, what has gone over does not come back before the end: no layer here reads what was made there.
 
-    >>> graph = LayerGraph(("a", "b"), (Tensor(OUTSIDE, (0,), 800), Tensor(0, (1,), 100), Tensor(1, (), 4, True)))
-    >>> split_between(graph, np.array([0.1, 5.0]), np.array([0.1, 0.5]), Link(bytes_per_s=100)).places
+    >>> import medn, torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(200, 25), torch.nn.Linear(25, 1))
+    >>> graph = medn.graph_of(medn.capture(net, torch.zeros(1, 200)))
+    >>> split_between(graph, [0.1, 5.0], [0.1, 0.5], Link(bytes_per_s=100)).places
     ('here', 'there')
     """
     costs = SplitCosts(graph, here_s, there_s, link, back, outputs)

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 import torch
 
-from medn.bundle.bundle import Entry
+from medn.bundle.bundle import Entry, write_bundle
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
+from medn.cli.main import run
 from medn.core.errors import UsageError
+from medn.core.intervals import LEVEL
 from medn.core.table import Array, Schema
 from medn.deployed.candidate import deployed_of
 from medn.model.composition import (
-    COVERAGE,
     HOT,
     Composition,
     everywhere,
@@ -28,7 +29,8 @@ from medn.model.composition import (
 from medn.model.description import sentences
 from medn.model.fit_composition import fit_composition, least_squares_problem, leave_one_network_out
 from medn.model.prepared_model import PreparedModel, predict_model
-from medn.predictor.predictor import Predictor
+from medn.model.usual_composition import USUAL
+from medn.predictor.predictor import Predictor, load
 from medn.regressors.form import Form, Parts
 
 
@@ -90,7 +92,41 @@ def models() -> list[CapturedModel]:
     return [model(50, 90), model(70, 150, 80), model(200, 300, 250, 100), model(400, 500), model(*[60] * 9)]
 
 
-def test_layers_are_hot_unless_said_otherwise(both: Predictor, models: list[CapturedModel]) -> None:
+def on_backend(predictor: Predictor, backend: str) -> Predictor:
+    return Predictor(replace(predictor.bundle, backends={predictor.device: backend}))
+
+
+@pytest.mark.parametrize("backend", USUAL)
+def test_layers_that_were_measured_hot_and_cold_compose_as_usual_on_their_backend(
+    both: Predictor, models: list[CapturedModel], backend: str
+) -> None:
+    found = predict_model(on_backend(both, backend), models[2])
+    same = predict_model(both, models[2], composition=USUAL[backend])
+    assert found.latency_s == same.latency_s > predict_model(both, models[2], composition=HOT).latency_s
+    assert any("medn compose" in sentence for sentence in sentences(found))
+
+
+def test_layers_that_were_measured_hot_alone_are_added_up_as_they_are(
+    predictor: Predictor, models: list[CapturedModel]
+) -> None:
+    found = predict_model(on_backend(predictor, "torch"), models[2])
+    assert found.latency_s == predict_model(predictor, models[2], composition=HOT).latency_s
+
+
+def test_a_composition_from_elsewhere_adds_the_errors_of_the_layers(
+    both: Predictor, models: list[CapturedModel]
+) -> None:
+    own = Composition(error=0.1)
+    here, elsewhere = (predict_model(both, models[2], composition=each) for each in (own, replace(own, elsewhere=True)))
+    alone = predict_model(both, models[2], composition=HOT)
+    assert here.high_s - here.latency_s == pytest.approx(0.1 * here.latency_s)
+    of_layers = alone.high_s - alone.latency_s
+    assert elsewhere.high_s - elsewhere.latency_s == pytest.approx(math.hypot(0.1 * here.latency_s, of_layers))
+
+
+def test_layers_on_a_backend_that_is_not_known_are_hot_unless_said_otherwise(
+    both: Predictor, models: list[CapturedModel]
+) -> None:
     found = predict_model(both, models[0])
     layer = {"in_features": 50, "out_features": 90, "dtype": "fp32"}
     assert found.latency_s == pytest.approx(both.layer("linear", **layer, cache="hot").latency_s)
@@ -130,6 +166,16 @@ def test_what_measured_models_obey_is_found_again(both: Predictor, models: list[
     assert found.overhead_s == pytest.approx(law.overhead_s, rel=0.1)
 
 
+@pytest.mark.parametrize("backend", USUAL)
+def test_what_is_fitted_does_not_depend_on_how_layers_usually_compose(
+    both: Predictor, models: list[CapturedModel], backend: str
+) -> None:
+    usual = on_backend(both, backend)
+    measured = [(each, 0.9 * predict_model(usual, each, composition=HOT).latency_s) for each in models]
+    found, expected = (asdict(fit_composition(each, measured)) for each in (usual, both))
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)  # the order of sums may differ, and a search follows
+
+
 def test_models_slower_than_their_layers_by_a_factor_are_stretched(
     predictor: Predictor, models: list[CapturedModel]
 ) -> None:
@@ -158,7 +204,52 @@ def test_an_interval_is_as_wide_as_measured_models_were_off(both: Predictor, mod
     assert 0.2 < found.error < 1.5
     composed = predict_model(both, models[0], composition=found)
     assert composed.high_s == pytest.approx(composed.latency_s * (1 + found.error))
-    assert composed.level == COVERAGE
+    assert composed.level == found.level == LEVEL
+
+
+def at_level(entry: Entry, level: float) -> Entry:
+    deployed = deployed_of(entry.latency)
+    interval = replace(deployed.interval, level=level, calibration_layers=1000)
+    return replace(entry, latency=replace(entry.latency, deployed=replace(deployed, interval=interval)))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8])
+def test_a_bundle_of_another_level_tells_it_of_layers_models_and_what_is_fitted_to_them(
+    both: Predictor, models: list[CapturedModel], tmp_path: Path, level: float
+) -> None:
+    other = Predictor(replace(both.bundle, entries=tuple(at_level(entry, level) for entry in both.bundle.entries)))
+    alone = predict_model(other, models[0], composition=HOT)
+    assert alone.level == level
+    assert f"by intervals of {level:.1%}".replace("%", " %") in " ".join(sentences(alone))
+    assert set(alone.layers.level) == {level}
+    measured = [(each, (1 + 0.1 * place) * predict_model(other, each).latency_s) for place, each in enumerate(models)]
+    found = fit_composition(other, measured)
+    assert found.level == level
+    assert found.error <= fit_composition(both, measured).error
+    found.save(tmp_path / "composition.json")
+    composed = predict_model(other, models[0], composition=load_composition(tmp_path / "composition.json"))
+    assert composed.level == level
+    usual = replace(USUAL["torch"], level=0.9)
+    assert predict_model(other, models[0], composition=usual).level == level
+
+
+def test_a_bundle_of_another_level_keeps_it(
+    predictor: Predictor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = tuple(at_level(entry, 0.8) for entry in predictor.bundle.entries)
+    write_bundle(tmp_path / "other.medn", replace(predictor.bundle, entries=entries))
+    other = load(tmp_path / "other.medn")
+    assert other.layer("linear", in_features=64, out_features=64, batch_size=1).level == 0.8
+    assert run(["inspect", str(tmp_path / "other.medn"), "--json"]) == 0
+    assert {entry["level"] for entry in json.loads(capsys.readouterr().out)["entries"]} == {0.8}
+
+
+def test_a_composition_of_before_has_the_level_that_all_had(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"stretch": 1.1, "error": 0.2}')
+    assert load_composition(tmp_path / "old.json").level == LEVEL
+    (tmp_path / "wrong.json").write_text('{"level": 1.5}')
+    with pytest.raises(UsageError, match="level: must be between 0 and 1"):
+        load_composition(tmp_path / "wrong.json")
 
 
 def test_layers_outside_of_what_was_measured_widen_an_interval(both: Predictor) -> None:
@@ -268,6 +359,7 @@ def test_a_file_that_is_no_composition_is_one_sentence(text: str, tmp_path: Path
         ("smallest_batch", 0, "smallest_batch: must be"),
         ("largest_batch", 0.5, "largest_batch: must be"),
         ("batch_error", -1, "batch_error: must be"),
+        ("elsewhere", 1, "elsewhere true or false"),
     ],
 )
 def test_a_wrong_value_in_a_composition_is_one_sentence(name: str, value: object, mistake: str, tmp_path: Path) -> None:

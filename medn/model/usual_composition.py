@@ -1,0 +1,34 @@
+"""How layers compose into models on a backend, where no models were measured beside the bundle.
+
+Fitted by `python -m experiments.whole_models` to nine networks at batch sizes 1, 4 and 16, with one thread on a server
+processor (docs/results.md). They are shares and factors, which move less between machines than times do; a fit to
+models on one's own machine (`medn compose`) is better still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from medn.model.composition import HOT, Composition
+
+if TYPE_CHECKING:
+    from medn.estimator.layer_predictor import LayerPredictor
+
+USUAL: Mapping[str, Composition] = {
+    "torch": Composition(
+        stretch=1.1, small_share=0.23, large_share=1.0, error=0.16, largest_batch=16, batch_error=0.07, elsewhere=True
+    ),
+    "onnxruntime": Composition(
+        stretch=1.06, small_share=0.0, large_share=0.57, error=0.41, largest_batch=16, batch_error=0.17, elsewhere=True
+    ),
+}
+"""By backend; on others every layer is taken to run as it does alone."""
+
+
+def usual_composition(predictor: LayerPredictor) -> Composition:
+    """Without layers that were measured both hot and cold nothing is known of what a model adds to them."""
+    measured = (predictor.estimator(kind).range.schema.categories.get("cache", ()) for kind in predictor.kinds)
+    if not any({"hot", "cold"} <= set(states) for states in measured):
+        return HOT
+    return USUAL.get(predictor.bundle.backend(predictor.device), HOT)
