@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medn.choosing.leaderboard import Leaderboard, load_leaderboard
 from medn.core.units import format_bytes, percent
-from medn.report.drawing import Picture, dumbbells
 from medn.report.leaderboard_rows import Row, chosen_rows
 from medn.report.page import render
+from medn.report.plots import Axis, Format, Plot, dots, mark, span
 from medn.report.summary_text import joined
 from medn.report.tables import Cell, Column, Formatter, PageTable, TableRow, cell, leaderboard_table, number
 
@@ -23,6 +23,9 @@ QUANTITIES: Mapping[str, tuple[str, str, Formatter]] = {
     "us_1": ("us", "microseconds for one prediction", number(3)),
     "bytes": ("size", "of the deployed form", format_bytes),
 }
+
+TITLES = {"mape": "Mean error", "us_1": "Time of one prediction", "bytes": "Size"}
+FORMATS: Mapping[str, Format] = {"mape": "percent", "us_1": "number", "bytes": "bytes"}
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,23 @@ class Comparison:
 
 def compare(first: Path, second: Path) -> Comparison:
     boards = load_leaderboard(first), load_leaderboard(second)
-    names = first.resolve().name, second.resolve().name
-    if names[0] == names[1]:
-        names = str(first), str(second)
-    sides = [_by_name(board, _one_device_each(boards)) for board in boards]
+    names = run_names([first, second])
+    sides = chosen_by_name(boards)
     kinds = sorted({*sides[0], *sides[1]})
-    return Comparison(names, boards, tuple(Pair(name, sides[0].get(name), sides[1].get(name)) for name in kinds))
+    return Comparison(
+        (names[0], names[1]), boards, tuple(Pair(name, sides[0].get(name), sides[1].get(name)) for name in kinds)
+    )
+
+
+def run_names(folders: Sequence[Path]) -> list[str]:
+    """The names of the folders, or their paths where these are not all different."""
+    names = [folder.resolve().name for folder in folders]
+    return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
+
+
+def chosen_by_name(boards: Sequence[Leaderboard]) -> list[dict[str, Row]]:
+    """What was chosen in each run, by the name of the kind."""
+    return [_by_name(board, _one_device_each(boards)) for board in boards]
 
 
 def _one_device_each(boards: Sequence[Leaderboard]) -> bool:
@@ -90,6 +104,15 @@ def signed(quantity: str, difference: float | None) -> str | None:
     return f"{difference * 100:+.1f} points" if quantity == "mape" else f"{difference * 100:+.0f} %"
 
 
+def format_quantity(quantity: str, value: float) -> str:
+    """With its unit.
+
+    >>> format_quantity("us_1", 12.345)
+    '12.3 us'
+    """
+    return f"{QUANTITIES[quantity][2](value)}" + (" us" if quantity == "us_1" else "")
+
+
 def comparison_sentences(comparison: Comparison) -> list[str]:
     """The comparison in sentences."""
     first, second = comparison.names
@@ -106,13 +129,12 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
             / len(comparison.common)
             for side in ("first", "second")
         ]
-        format_value = QUANTITIES[quantity][2]
-        unit = " us" if quantity == "us_1" else ""
         change = means[1] / means[0] - 1 if means[0] else 0.0
         verdict = (
             "about the same" if abs(change) < SAME else f"{abs(change) * 100:.0f} % {more if change > 0 else less}"
         )
-        sentences.append(f"{what} {format_value(means[0])}{unit} and {format_value(means[1])}{unit} ({verdict})")
+        before, after = (format_quantity(quantity, mean) for mean in means)
+        sentences.append(f"{what} {before} and {after} ({verdict})")
     kinds = f"{len(comparison.common)} common layer kind" + ("" if len(comparison.common) == 1 else "s")
     return [
         f"Means over the {kinds}, {first} first, {second} second: {joined(sentences)}.",
@@ -136,9 +158,9 @@ def comparison_page(comparison: Comparison) -> str:
             "names": comparison.names,
             "summary": comparison_sentences(comparison),
             "pairs": _pairs_table(comparison),
-            "pictures": list(_pictures(comparison)),
+            "plots": _plots(comparison),
             "leaderboards": [
-                (name, leaderboard_table(board.rows, {}))
+                (name, leaderboard_table(board, {}))
                 for name, board in zip(comparison.names, comparison.boards, strict=True)
             ],
         },
@@ -162,25 +184,24 @@ def _pairs_table(comparison: Comparison) -> PageTable:
     return PageTable("The chosen predictors of both runs", columns, lines)
 
 
-def _pictures(comparison: Comparison) -> list[Picture]:
-    names = [pair.name for pair in comparison.common]
-    units: dict[str, Callable[[float], str]] = {
-        "mape": lambda share: f"{share * 100:.3g} %",
-        "us_1": lambda us: f"{us:.3g} us",
-        "bytes": format_bytes,
-    }
-    titles = {"mape": "Mean error", "us_1": "Time of one prediction", "bytes": "Size"}
-    return [
-        dumbbells(
-            titles[quantity],
-            f"{QUANTITIES[quantity][1].capitalize()}; left is better.",
-            names,
-            (
-                [pair.first[quantity] for pair in comparison.common if pair.first],
-                [pair.second[quantity] for pair in comparison.common if pair.second],
-            ),
-            ("A", "B"),
-            units[quantity],
-        )
-        for quantity in (QUANTITIES if names else ())
-    ]
+def _plots(comparison: Comparison) -> list[Plot]:
+    return [_plot(comparison.common, quantity) for quantity in (QUANTITIES if comparison.common else ())]
+
+
+def _plot(pairs: Sequence[Pair], quantity: str) -> Plot:
+    """Two values for each kind on one line, joined, so that the difference is what one sees."""
+    names = [pair.name for pair in pairs]
+    sides = {"A": [pair.first for pair in pairs], "B": [pair.second for pair in pairs]}
+    values = {letter: [row[quantity] for row in rows if row] for letter, rows in sides.items()}
+    marks = [mark("link", x1=values["A"], x2=values["B"], y=names, stroke="grey", strokeWidth=1.5)]
+    for letter, color in (("A", "green"), ("B", "blue")):
+        told = [
+            f"{name}, {letter}\n{format_quantity(quantity, value)}"
+            for name, value in zip(names, values[letter], strict=True)
+        ]
+        marks.append(dots(values[letter], names, color, titles=told, label=letter, radius=5))
+    about = f"{QUANTITIES[quantity][1].capitalize()}; left is better."
+    x = Axis("", "log", FORMATS[quantity], span(values["A"], values["B"], scale="log"))
+    return Plot(
+        TITLES[quantity], about, x, Axis(scale="point", domain=tuple(names)), marks, 62 + 24 * max(len(names), 3)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,29 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from medn.choosing.evaluation import ROOFLINE, Evaluated, as_shipped, evaluate_places
+from medn.adaptive.run_curve import kept_curve
+from medn.choosing.evaluation import ROOFLINE, Evaluated, Lost, as_shipped, evaluate_places
 from medn.choosing.leaderboard import Leaderboard, load_leaderboard
 from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.choosing.trained_tables import learned_from
+from medn.core.bootstrap import Estimate, mean_of_few_layers
 from medn.core.errors import StoreError, UsageError, unknown
 from medn.core.intervals import Interval
+from medn.core.metrics import relative_errors
+from medn.core.ranges import Flags
 from medn.core.splits import Split
 from medn.core.store import JOURNAL_NAME
 from medn.core.table import Array, Table
 from medn.deployed.calibration import interval_coverage
 from medn.deployed.candidate import Candidate, deployed_of
+from medn.deployed.facts import TrainingFacts
 from medn.report.effects import HeatMap, Importance, heat_map, heat_map_names, importances
-from medn.report.history import tuning_history
-from medn.report.leaderboard_rows import Row, rows_of
+from medn.report.history import Search, tuning_search
+from medn.report.leaderboard_rows import Row, noise_of, rows_of
 from medn.report.staircase import TypicalStaircase, staircases
 from medn.runs.folder import RunFolder
 from medn.runs.tables import KindTable
 from medn.training.candidate_store import candidates_root, load_candidates
-from medn.training.prepared import Prepared
-from medn.training.scoring import at_level, unseen
+from medn.training.prepared import POOLED, Prepared
+from medn.training.scoring import at_level, tested_values, unseen
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """At which intervals are tried."""
+
+BEYOND_LUCK = 0.99
+"""How sure it must be that another candidate errs less: of many, one looks better by luck."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +56,21 @@ class KindContent:
     """Of the leaderboard, the smallest error first."""
     test: Table
     predicted_s: Array
+    never_calm: Flags
+    """The test rows known to have had no calm visit."""
     importances: tuple[Importance, ...]
     heat: HeatMap | None
     staircases: tuple[TypicalStaircase, ...]
     reliability: tuple[tuple[float, float], ...]
     """Promised level of an interval, and the share of test rows it covered."""
-    histories: Mapping[str, tuple[float, ...]]
-    """By regressor: the best validation error after each trial."""
+    searches: Mapping[str, Search]
+    """For settings, by regressor."""
+    trained: Mapping[str, TrainingFacts]
+    """What is known of the training of each regressor."""
+    failed: Mapping[str, str]
+    """Why there is no candidate of the others."""
+    excess: Mapping[str, Estimate]
+    """By how much the mean error of the chosen exceeds that of each other regressor, on the same test layers."""
 
     @property
     def row(self) -> Row:
@@ -62,8 +78,17 @@ class KindContent:
         return next(row for row in self.rows if row["chosen"])
 
     @property
+    def noise(self) -> float | None:
+        """How well the measurements repeat; None where they were not made twice."""
+        return noise_of(self.row)
+
+    @property
     def points(self) -> int:
         return len(self.source.table)
+
+    @property
+    def tested_layers(self) -> int:
+        return len(np.unique(self.test.groups))
 
     @property
     def layers(self) -> int:
@@ -73,9 +98,14 @@ class KindContent:
     def interval(self) -> Interval:
         return deployed_of(self.candidate).interval
 
+    @property
+    def level(self) -> float:
+        """What the intervals that ship promise, as the bundle and every prediction tell it."""
+        return self.interval.guaranteed_level
+
     def doubt(self, level: float) -> float:
         """How far the share of covered rows may be from its promise by the luck of both draws of layers."""
-        tested, calibrated = len(np.unique(self.test.groups)), self.interval.calibration_layers
+        tested, calibrated = self.tested_layers, self.interval.calibration_layers
         known = self.interval.calibration_rows if calibrated is None else calibrated
         return 2 * math.sqrt(level * (1 - level) * (1 / tested + 1 / (known + 2)))
 
@@ -94,6 +124,14 @@ class Content:
     environments: Mapping[str, Mapping[str, Any]]
     grown: str | None = None
     """A sentence where the run holds other measurements by now than were trained on."""
+    curve: Mapping[str, Any] | None = None
+    """The learning curve that was kept after measuring."""
+    lost: tuple[Lost, ...] = ()
+    """What was trained and has no candidate that can be used."""
+    untrained: tuple[tuple[str, str], ...] = ()
+    """Devices and kinds that were measured and that nothing was trained for."""
+    config: str | None = None
+    """The name of the config that the run was measured by; None for one that was imported."""
 
     @property
     def devices(self) -> list[str]:
@@ -117,7 +155,18 @@ def gather(folder: Path, by: tuple[str, str] | None = None) -> Content:
         known = {name for kind in kinds for name in kind.test.schema.numeric}
         wrong = [unknown("numeric input", name, known) for name in by if name not in known]
         raise UsageError(f"--by: {wrong[0] if wrong else f'no kind has both {by[0]} and {by[1]}'}")
-    return Content(folder.resolve().name, folder, board, tuple(kinds), _environments(folder), evaluation.grown)
+    trained = {(each.device, each.kind) for each in evaluation.found}
+    trained |= {(each.device, each.kind) for each in evaluation.lost}
+    return Content(
+        run=folder.resolve().name,
+        folder=folder,
+        board=board,
+        kinds=tuple(kinds),
+        grown=evaluation.grown,
+        curve=kept_curve(folder),
+        lost=tuple(evaluation.lost),
+        **_measured(folder, trained),
+    )
 
 
 def _kind_content(
@@ -131,13 +180,13 @@ def _kind_content(
         raise StoreError(f"{candidate.kind} was trained on another table since it was chosen: medn select RUN")
     candidate = as_shipped(candidate, evaluated.candidates.get(ROOFLINE), prepared)
     deployed = deployed_of(candidate)
-    predicted_s = deployed.predict(prepared.test.inputs)
+    predicted_s = tested_values(candidate, prepared)
     found = importances(deployed.predict, prepared.test)
     names = by if by and set(by) <= set(prepared.test.schema.numeric) else None
     if by is None:
         names = heat_map_names(prepared.source.layer_kind, prepared.test, found)
     not_learned_from, predicted = unseen(candidate, prepared)
-    histories = {name: tuning_history(root, each) for name, each in evaluated.candidates.items()}
+    searches = {name: tuning_search(root, each) for name, each in evaluated.candidates.items()}
     return KindContent(
         device=evaluated.device,
         kind=evaluated.kind,
@@ -146,12 +195,31 @@ def _kind_content(
         rows=rows,
         test=prepared.test,
         predicted_s=predicted_s,
+        never_calm=_never_calm(prepared),
         importances=found,
         heat=heat_map(not_learned_from, predicted, names) if names else None,
         staircases=staircases(candidate, prepared.source),
         reliability=_reliability(candidate, prepared),
-        histories={name: history for name, history in histories.items() if history},
+        searches={name: search for name, search in searches.items() if search},
+        trained={name: each.facts for name, each in evaluated.candidates.items()},
+        failed=evaluated.failed,
+        excess=_excess(evaluated, predicted_s),
     )
+
+
+def _never_calm(prepared: Prepared) -> Flags:
+    known = prepared.source.never_calm
+    return np.zeros(len(prepared.test), dtype=np.bool_) if known is None else known[prepared.rows.test]
+
+
+def _excess(evaluated: Evaluated, predicted_s: Array) -> dict[str, Estimate]:
+    test = evaluated.prepared.test
+    own = relative_errors(predicted_s, test.target)
+    found = {
+        name: mean_of_few_layers(own - relative_errors(each["test"], test.target), test.groups, BEYOND_LUCK)
+        for name, each in evaluated.predicted_s.items()
+    }
+    return {name: each for name, each in found.items() if each}
 
 
 def _reliability(candidate: Candidate, prepared: Prepared) -> tuple[tuple[float, float], ...]:
@@ -163,9 +231,20 @@ def _reliability(candidate: Candidate, prepared: Prepared) -> tuple[tuple[float,
     return tuple(found)
 
 
-def _environments(folder: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The machines the run was measured on; none where only tables were kept."""
+def _measured(folder: Path, known: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """Of the journal: the machines, the config, and which kinds are not known to training; nothing where only tables
+    were kept."""
     if not (folder / JOURNAL_NAME).is_file():
-        return {}
+        return {"environments": {}}
     with RunFolder(folder).store(must_exist=True) as store:
-        return store.environments()
+        config, environments, places = store.read_note("config") or {}, store.environments(), store.devices_and_kinds()
+    return {
+        "environments": environments,
+        "config": config.get("name"),
+        "untrained": tuple(sorted(place for place in places if not _is_known(place, known))),
+    }
+
+
+def _is_known(place: tuple[str, str], known: Collection[tuple[str, str]]) -> bool:
+    """Candidates that learn from several devices stand for all of them."""
+    return place in known or (POOLED, place[1]) in known

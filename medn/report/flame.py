@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-from markupsafe import Markup
 
 from medn.core.units import format_latency, percent
 from medn.model.prediction import LayerRow, ModelPrediction
-from medn.report.drawing import CYCLE, Picture
+from medn.report.plots import COLORS, Axis, Mark, Plot, mark
 
-WIDTH = 1000.0
-HEIGHT = 20.0
-LETTER = 6.2
-"""Sizes in units of the drawing; a letter is about so wide."""
+HEIGHT = 22
+"""Pixels of a bar."""
 
-LEGENDS_PER_LINE = 5
-
-BAR = Markup(
-    '<g><rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" fill="{}" fill-opacity="{}"><title>{}</title></rect>'
-    '<text x="{:.2f}" y="{:.1f}" fill="currentColor" pointer-events="none">{}</text></g>'
-)
+MODULE, OTHERS = "module", "others"
+"""What bars are of that have no colour of their own."""
 
 
 @dataclass
@@ -43,6 +35,18 @@ class ModuleTime:
     def depth(self) -> int:
         return 1 + max((part.depth for part in self.parts.values()), default=0)
 
+    @property
+    def what(self) -> str:
+        """The kind of an operator, or its name; `module` of all others."""
+        return MODULE if self.row is None else self.row.kind or self.row.operator
+
+
+@dataclass(frozen=True)
+class Bar:
+    node: ModuleTime
+    level: int
+    start_s: float
+
 
 def module_tree(model: ModelPrediction) -> ModuleTime:
     """The modules of a model by their paths, those that begin first coming first."""
@@ -59,66 +63,72 @@ def module_tree(model: ModelPrediction) -> ModuleTime:
     return root
 
 
-def flame(model: ModelPrediction) -> Picture:
-    root, colours = module_tree(model), _colours(model)
-    bars = [*_bars(root, 0.0, 0, WIDTH / max(root.latency_s, 1e-30), colours)]
-    legend_lines = -(-len(colours) // LEGENDS_PER_LINE)
-    height = (root.depth + 1 + legend_lines) * HEIGHT
-    svg = Markup('<svg viewBox="0 0 {:.0f} {:.0f}" role="img" aria-label="{}" font-size="11">{}</svg>').format(
-        WIDTH,
-        height,
-        f"The time of {root.count} layers by module",
-        Markup("").join([*bars, *_legend(colours, (root.depth + 0.5) * HEIGHT)]),
-    )
+def flame(model: ModelPrediction) -> Plot:
+    root = module_tree(model)
+    bars = list(_bars(root, 0, 0.0))
+    named = _longest(model)
+    by_what: dict[str, list[Bar]] = {MODULE: [], **{name: [] for name in named}, OTHERS: []}
+    for bar in bars:
+        by_what[bar.node.what if bar.node.what in by_what else OTHERS].append(bar)
+    colors = {MODULE: "quiet", **dict(zip(named, COLORS, strict=False)), OTHERS: COLORS[-1]}
+    marks = [_rects(own, root, what, colors[what]) for what, own in by_what.items() if own]
+    ends = [bar.start_s + bar.node.latency_s for bar in bars]
+    starts, levels = [bar.start_s for bar in bars], [bar.level + 0.5 for bar in bars]
+    names = mark("labels", x1=starts, x2=ends, y=levels, text=[bar.node.name for bar in bars], fill="ink")
     caption = (
         "Each bar is a module, as wide as its share of the time; below it are its parts, in the order in which they "
         "first run. Operators have the colour of their layer kind; where the bundle predicts none, they are pale and "
-        "the time is an estimate. Point at a bar for its numbers."
+        "the time is an estimate. Drag over a part to see it larger."
     )
-    return Picture("Time by module", caption, svg)
+    return Plot(
+        "Time by module",
+        caption,
+        Axis("", "linear", "latency", (0.0, root.latency_s)),
+        Axis("", "linear", "none", (float(root.depth), 0.0)),
+        [*marks, names],
+        height=62 + HEIGHT * root.depth,
+    )
 
 
-def _colours(model: ModelPrediction) -> dict[str, str]:
-    """A colour for each of the kinds that take longest; what is left has the last colour."""
+def _rects(bars: list[Bar], root: ModuleTime, what: str, color: str) -> Mark:
+    """All bars of one kind, or those of all modules."""
+    is_module = what == MODULE
+    opacity = [0.12 if is_module else 0.6 if bar.node.row and bar.node.row.known else 0.25 for bar in bars]
+    return mark(
+        "rect",
+        "" if is_module else what,
+        x1=[bar.start_s for bar in bars],
+        x2=[bar.start_s + bar.node.latency_s for bar in bars],
+        y1=[bar.level for bar in bars],
+        y2=[bar.level + 1 for bar in bars],
+        fill=color,
+        fillOpacity=opacity,
+        inset=0.5,
+        title=[_title(bar.node, root) for bar in bars],
+        tip=True,
+    )
+
+
+def _title(node: ModuleTime, root: ModuleTime) -> str:
+    share = percent(node.latency_s / max(root.latency_s, 1e-30))
+    told = f"{node.path or node.name}\n{format_latency(node.latency_s)}, {share}, {node.count} layers"
+    if node.row is None:
+        return told
+    return f"{told}\n{node.what}" + ("" if node.row.known else ", estimated")
+
+
+def _longest(model: ModelPrediction) -> list[str]:
+    """The kinds, or operators of none, that take longest, as many as have a colour of their own."""
     seconds: dict[str, float] = {}
     for row in model.rows:
-        seconds[_kind_or_operator(row)] = seconds.get(_kind_or_operator(row), 0.0) + row.latency_s
+        what = row.kind or row.operator
+        seconds[what] = seconds.get(what, 0.0) + row.latency_s
     ranked = sorted(seconds, key=lambda name: -seconds[name])
-    return {name: CYCLE[min(rank, len(CYCLE) - 1)] for rank, name in enumerate(ranked)}
+    return ranked if len(ranked) <= len(COLORS) else ranked[: len(COLORS) - 1]
 
 
-def _kind_or_operator(row: LayerRow) -> str:
-    return row.kind or row.operator
-
-
-def _bars(node: ModuleTime, left: float, level: int, scale: float, colours: Mapping[str, str]) -> Iterator[Markup]:
-    width = node.latency_s * scale
-    colour, opacity = "currentColor", 0.08
-    title = f"{node.path or node.name}: {format_latency(node.latency_s)}, {percent(width / WIDTH)}, {node.count} layers"
-    if node.row is not None:
-        colour, opacity = colours[_kind_or_operator(node.row)], 0.55 if node.row.known else 0.2
-        title += f", {_kind_or_operator(node.row)}" + ("" if node.row.known else ", estimated")
-    # A bar too narrow for its name still has it in its title.
-    label = node.name if len(node.name) * LETTER < width - 6 else ""
-    yield BAR.format(
-        left,
-        level * HEIGHT,
-        max(width - 1, 0.3),
-        HEIGHT - 2,
-        colour,
-        opacity,
-        title,
-        left + 4,
-        (level + 0.7) * HEIGHT,
-        label,
-    )
+def _bars(node: ModuleTime, level: int, start_s: float) -> Iterator[Bar]:
+    yield Bar(node, level, start_s)
     for part in node.parts.values():
-        yield from _bars(part, left, level + 1, scale, colours)
-        left += part.latency_s * scale
-
-
-def _legend(colours: Mapping[str, str], top: float) -> Iterator[Markup]:
-    for number, (name, colour) in enumerate(colours.items()):
-        left = number % LEGENDS_PER_LINE * WIDTH / LEGENDS_PER_LINE
-        line = top + number // LEGENDS_PER_LINE * HEIGHT
-        yield BAR.format(left, line, 12, 12, colour, 0.55, name, left + 18, line + 10, name)
+        yield from _bars(part, level + 1, start_s)
+        start_s += part.latency_s

@@ -10,13 +10,18 @@ from medn.capture.captured_model import CapturedModel
 from medn.choosing.bundling import made_bundle
 from medn.choosing.select_run import CHOSEN_FOLDER
 from medn.core.units import format_latency, percent
-from medn.model.composition import HOT, Composition
+from medn.layer_generators.kind import layer_kinds
+from medn.model.composition import Composition
 from medn.model.description import sentences
-from medn.model.prediction import ModelPrediction
+from medn.model.prediction import LayerRow, ModelPrediction
 from medn.predictor.predictor import Predictor
-from medn.report.drawing import Picture
+from medn.report.flame import flame
+from medn.report.layers import format_layer
+from medn.report.plots import Plot
 from medn.report.tables import Cell, Column, PageTable, TableRow, cell
 from medn.training.candidate_store import load_candidates
+
+MOST_DEAREST = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +37,11 @@ class ModelPart:
         return list(sentences(self.prediction))
 
     @property
-    def flame(self) -> Picture:
-        from medn.report.flame import flame  # needs a library that only pages need
+    def dearest(self) -> PageTable:
+        return _dearest_table(self.prediction)
 
+    @property
+    def flame(self) -> Plot:
         return flame(self.prediction)
 
     @property
@@ -47,7 +54,7 @@ def predicted_models(
     models: Mapping[str, CapturedModel],
     batch_size: int | None = None,
     utilization: float = 0.0,
-    composition: Composition = HOT,
+    composition: Composition | None = None,
 ) -> list[ModelPart]:
     """Models by name, predicted by what was chosen in a run for each of its devices."""
     bundle = made_bundle(folder, load_candidates(folder / CHOSEN_FOLDER), folder.resolve().name)
@@ -88,6 +95,35 @@ def models_table(parts: Mapping[str, ModelPart]) -> PageTable:
     return PageTable("Whole models, all layers together", columns, lines)
 
 
+def _dearest_table(model: ModelPrediction) -> PageTable:
+    """The layers that take the longest, with their parameters."""
+    columns = [
+        Column("layer", is_number=False),
+        Column("kind", "or the operator, where no layer kind knows it", is_number=False),
+        Column("parameters", "but defaults", is_number=False, wraps=True),
+        Column("latency"),
+        Column("share", "of the time of the model"),
+        Column("all so far", "share of this and those above it"),
+        Column("in range", "whether layers like it were measured", is_number=False),
+    ]
+    rows = list(zip(model.rows, model.captured.layers, strict=True))
+    rows.sort(key=lambda pair: -pair[0].latency_s)
+    lines, so_far = [], 0.0
+    for row, captured in rows[:MOST_DEAREST]:
+        so_far += row.share
+        layer = captured.layer
+        told = format_layer(layer_kinds[layer.kind], layer.values) if layer and layer.kind in layer_kinds else ""
+        cells = [Cell(text, text) for text in (row.name, row.what, told)]
+        cells += [cell(row.latency_s, format_latency), cell(row.share, percent), cell(so_far, percent)]
+        lines.append(TableRow([*cells, _in_range(row)]))
+    return PageTable(f"The {len(lines)} most expensive of {len(rows)} layers", columns, lines)
+
+
+def _in_range(row: LayerRow) -> Cell:
+    told = ("yes" if row.in_range else "no") if row.known else "estimated"
+    return Cell(told, told)
+
+
 def _layers_table(model: ModelPrediction) -> PageTable:
     columns = [
         Column("layer", is_number=False),
@@ -100,8 +136,7 @@ def _layers_table(model: ModelPrediction) -> PageTable:
     ]
     lines = []
     for row in model.rows:
-        in_range = ("yes" if row.in_range else "no") if row.known else "estimated"
         cells = [Cell(row.name, row.name), Cell(row.what, row.what)]
         cells += [cell(seconds, format_latency) for seconds in (row.latency_s, row.low_s, row.high_s)]
-        lines.append(TableRow([*cells, cell(row.share, percent), Cell(in_range, in_range)]))
+        lines.append(TableRow([*cells, cell(row.share, percent), _in_range(row)]))
     return PageTable("The layers in the order in which they run", columns, lines)

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from medn.core.errors import ConfigError
 from medn.core.table import Array, Table, as_inputs
-from medn.core.values import Condition, Scalar
+from medn.core.values import Scalar
 from medn.deployed.candidate import Candidate, deployed_of
 from medn.estimator.prediction import Predictions
 from medn.estimator.staircase import Staircase
 from medn.layer_generators.kind import LayerKind
+from medn.report.layers import layer_of, row_of
 from medn.runs.inputs import InputChoice, input_columns
 from medn.runs.tables import KindTable
 
@@ -51,7 +52,7 @@ def staircases(candidate: Candidate, source: KindTable) -> tuple[TypicalStaircas
     sizes = [name for name in sizes if len(np.unique(table.column(name))) >= FEWEST_VALUES]
     sizes.sort(key=lambda name: (name not in kind.tiled, -float(np.ptp(np.log1p(table.column(name))))))
     place = _typical_place(table)
-    layer = _layer(kind, candidate.facts.constants, _row(table, place))
+    layer = layer_of(kind, candidate.facts.constants, row_of(table, place))
     if layer is None:
         return ()
     found = (_staircase(candidate, source, place, layer, name) for name in sizes[:MOST])
@@ -67,7 +68,7 @@ def _staircase(
     values = np.array([value for value in steps if _is_possible(kind, {**layer, parameter: int(value)})])
     if len(values) < FEWEST_VALUES:
         return None
-    typical = _row(table, place)
+    typical = row_of(table, place)
     asked_for = {**layer, "device": typical.get("device", candidate.device)}
     columns = {name: np.full(len(values), value) for name, value in asked_for.items()} | {parameter: values}
     choice = InputChoice.from_config(candidate.facts.inputs)
@@ -95,23 +96,6 @@ def _typical_place(table: Table) -> int:
             squeezed = np.log1p(np.abs(column))
             away += np.abs(squeezed - np.median(squeezed)) / max(float(squeezed.std()), 1e-9)
     return int(away.argmin())
-
-
-def _row(table: Table, place: int) -> dict[str, Scalar]:
-    """The inputs of one row, categories by their names."""
-    categories = table.schema.categories
-    values = zip(table.schema.names, table.inputs[place].tolist(), strict=True)
-    return {name: categories[name][int(value)] if name in categories else value for name, value in values}
-
-
-def _layer(kind: LayerKind, constants: Mapping[str, Scalar], row: Mapping[str, Scalar]) -> dict[str, Scalar] | None:
-    """The parameters of a row's layer, and its condition; None where a parameter is no input and has no default."""
-    parameters = kind.parameters
-    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.default is not None}
-    known = {**Condition().values, **defaults, **constants, **row}
-    types: dict[str, type] = {name: type(value) for name, value in Condition().values.items()}
-    types |= {parameter.name: parameter.type for parameter in parameters}
-    return {name: types[name](known[name]) for name in types} if types.keys() <= known.keys() else None
 
 
 def _is_possible(kind: LayerKind, layer: Mapping[str, Scalar]) -> bool:

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from medn.core.environment import describe_environment
 from medn.core.units import format_bytes, percent
-from medn.core.values import Condition, Scalar
-from medn.layer_generators.kind import LayerKind
 from medn.report.content import Content, KindContent
+from medn.report.verdicts import VERDICTS, is_near_noise, verdict
 
-GOOD_ERROR = 0.05
-"""A median error up to this is good, whatever the machine: noise is a reason for an error, not an excuse."""
+MOST_NAMES = 8
+"""In one sentence."""
 
-POOR_ERROR = 0.15
-"""A mean error above this misleads an optimizer."""
-
-NEAR_NOISE = 2.0
-"""A median error of at most this many times the noise floor is about as good as the measurements allow."""
-
-NOISY = 0.05
-FEW_LAYERS = 300
-FEW_TRIALS = 5
-MOST_FAILED = 0.01
-
-
-def verdict(kind: KindContent) -> str:
-    """good, fair or poor, by the error alone."""
-    row = kind.row
-    if row["mape"] > POOR_ERROR:
-        return "poor"
-    return "good" if row["median"] <= GOOD_ERROR else "fair"
-
-
-def is_near_noise(kind: KindContent) -> bool:
-    """Whether the measurements themselves explain the error; where their noise is not known, nothing does."""
-    noise = kind.row["noise_median"]
-    return noise is not None and kind.row["median"] <= NEAR_NOISE * noise
+TOO_FEW = "Tested on too few layers to tell"
 
 
 def summary(content: Content) -> list[str]:
@@ -52,12 +28,6 @@ def summary(content: Content) -> list[str]:
     ]
 
 
-def advice(content: Content) -> list[str]:
-    """What to do next, the most useful first."""
-    sentences = list(_advice(content))
-    return sentences or ["Nothing stands out: every kind is predicted well."]
-
-
 def joined(names: Sequence[str]) -> str:
     """Names as one says them.
 
@@ -65,18 +35,6 @@ def joined(names: Sequence[str]) -> str:
     'conv2d, linear and softmax'
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def format_layer(kind: LayerKind, layer: Mapping[str, Scalar]) -> str:
-    """A layer and its condition without defaults.
-
-    >>> from medn.layer_generators.kind import layer_kinds
-    >>> format_layer(layer_kinds["linear"], {"in_features": 8, "bias": True, "batch_size": 1, "threads": 1})
-    'in_features 8, batch_size 1'
-    """
-    usual = {name: value for name, value in Condition().values.items() if name != "batch_size"}
-    usual |= {parameter.name: parameter.default for parameter in kind.parameters if parameter.default is not None}
-    return ", ".join(f"{name} {value}" for name, value in layer.items() if usual.get(name) != value)
 
 
 def _measured(content: Content) -> str:
@@ -93,34 +51,48 @@ def _errors(content: Content) -> str:
     rows = [kind.row for kind in content.kinds]
     median = statistics.fmean(row["median"] for row in rows)
     mape = statistics.fmean(row["mape"] for row in rows)
-    noises = [row["noise_median"] for row in rows if row["noise_median"] is not None]
+    noises = [kind.noise for kind in content.kinds if kind.noise is not None]
     text = (
         f"For a layer it has not seen, half of the predictions are within {percent(median)} of the measurement, and "
         f"the mean error is {percent(mape)} (means over the kinds)."
     )
     if noises:
         text += (
-            f" The measurements themselves repeat within {percent(statistics.fmean(noises))}, so no predictor can be "
-            "judged finer than that."
+            f" The measurements themselves repeat within {percent(statistics.fmean(noises))} on average, so no "
+            "predictor can be judged finer than that."
         )
-    unknown = [kind for kind in content.kinds if kind.row["noise_median"] is None]
+    never_calm = [kind for kind in content.kinds if kind.row.get("never_calm")]
+    if never_calm:
+        share = statistics.fmean(kind.row.get("never_calm") or 0.0 for kind in content.kinds)
+        text += (
+            f" {percent(share)} of the test points were never calm, as something else slowed every visit: their error, "
+            f"{percent(_mean(never_calm, 'never_calm_mape'))}, is partly that of measuring"
+        )
+        others = percent(_mean(content.kinds, "calm_mape"))
+        text += f"; that of the others is {others}." if others else "."
+    unknown = [kind for kind in content.kinds if kind.noise is None]
     if unknown:
         text += (
-            f" How well the measurements of {_names(content, unknown)} repeat is not known, as they were not made "
+            f" How well the measurements of {names_of(content, unknown)} repeat is not known, as they were not made "
             "twice: their share of the error cannot be told."
         )
-    return text
+    return " ".join(filter(None, [text, content.board.shipped_sentence]))
+
+
+def _mean(kinds: Sequence[KindContent], column: str) -> float | None:
+    known = [kind.row[column] for kind in kinds if kind.row.get(column) is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _verdicts(content: Content) -> str:
-    by_verdict: dict[str, list[str]] = {"good": [], "fair": [], "poor": []}
+    by_verdict: dict[str, list[str]] = {name: [] for name in VERDICTS}
     for kind in sorted(content.kinds, key=lambda kind: kind.row["mape"]):
-        by_verdict[verdict(kind)].append(f"{_name(content, kind)} ({percent(kind.row['mape'])})")
-    openings = {"good": "Accurate", "fair": "Usable", "poor": "Not to be relied on yet"}
+        by_verdict[verdict(kind)].append(f"{name_of(content, kind)} ({percent(kind.row['mape'])})")
+    openings = {"good": "Accurate", "fair": "Usable", "poor": "Not to be relied on yet", "unclear": TOO_FEW}
     sentences = [f"{openings[name]}: {joined(kinds)}." for name, kinds in by_verdict.items() if kinds]
     near = [kind for kind in content.kinds if is_near_noise(kind)]
     if near:
-        sentences.append(f"Close to what the measurements allow: {_names(content, near)}.")
+        sentences.append(f"Close to what the measurements allow: {names_of(content, near)}.")
     return " ".join(sentences)
 
 
@@ -145,81 +117,42 @@ def _gain(content: Content) -> Iterator[str]:
 
 
 def _intervals(content: Content) -> str:
-    missed = [kind for kind in content.kinds if _misses(kind)]
-    levels = {kind.interval.level for kind in content.kinds}
-    promised = joined([f"{level * 100:g} %" for level in sorted(levels)])
+    missed = [kind for kind in content.kinds if misses(kind)]
+    levels = {kind.level for kind in content.kinds}
+    promised = joined([f"{level * 100:.3g} %" for level in sorted(levels)])
     covered = [kind.row["coverage"] for kind in content.kinds]
     text = f"Intervals promise to hold {promised} of the measurements and hold {percent(min(covered))}"
     text += f" to {percent(max(covered))} of them by kind" if len(covered) > 1 else ""
     if missed:
-        return f"{text}: too few for {joined([_name(content, kind) for kind in missed])}, beyond what chance explains."
+        return (
+            f"{text}: too few for {joined([name_of(content, kind) for kind in missed])}, beyond what chance explains."
+        )
     return f"{text}, as far off as chance explains."
 
 
-def _misses(kind: KindContent) -> bool:
-    level = kind.interval.level
-    return float(kind.row["coverage"]) < level - kind.doubt(level)
+def misses(kind: KindContent) -> bool:
+    """Whether the intervals hold fewer measurements than they promise, beyond what chance explains."""
+    return float(kind.row["coverage"]) < kind.level - kind.doubt(kind.level)
 
 
-def _advice(content: Content) -> Iterator[str]:
-    wanting = [kind for kind in content.kinds if verdict(kind) != "good"]
-    noisy = [kind for kind in wanting if is_near_noise(kind) and kind.row["noise_median"] > NOISY]
-    few = [kind for kind in wanting if kind not in noisy and kind.layers < FEW_LAYERS]
-    hardly_tuned = [kind for kind in wanting if 0 < len(_history(kind)) < FEW_TRIALS]
-    rest = [kind for kind in wanting if kind not in (*noisy, *few, *hardly_tuned)]
-    if noisy:
-        yield (
-            f"Measure {_names(content, noisy)} again, on a quieter machine or with more visits: the measurements "
-            f"themselves repeat badly."
-        )
-    if few:
-        counts = joined([f"{kind.layers}" for kind in few])
-        yield f"Measure more layers of {_names(content, few)}: {counts} different ones are few to learn from."
-    if hardly_tuned:
-        yield (
-            f"Train longer (medn train {content.folder} --time ...): the chosen regressor of "
-            f"{_names(content, hardly_tuned)} was tried with fewer than {FEW_TRIALS} settings."
-        )
-    if rest:
-        yield (
-            f"Look at the pictures of {_names(content, rest)}: points, noise and tuning do not explain the error, so "
-            "the heat map may show which sizes to measure more of."
-        )
-    for warning in [kind.candidate.warning for kind in content.kinds if kind.candidate.warning]:
-        yield f"{warning[0].upper()}{warning[1:]}"
-    missed = [kind for kind in content.kinds if _misses(kind)]
-    if missed:
-        yield f"Do not lean on the intervals of {_names(content, missed)}: more points make them more reliable."
-    wrong = {kind: count for kind in content.kinds if (count := _wrong(kind))}
-    if wrong:
-        counted = joined([f"{count} of {_name(content, kind)}" for kind, count in wrong.items()])
-        yield f"Some points computed something else than torch does and were left out ({counted}): do not trust them."
-    failed = {kind: _failed(kind) for kind in content.kinds if _failed(kind) > MOST_FAILED * kind.points}
-    if failed:
-        counted = joined([f"{count} of {_name(content, kind)}" for kind, count in failed.items()])
-        yield f"Some points could not be used ({counted}); medn summary {content.folder} says why."
-
-
-def _history(kind: KindContent) -> tuple[float, ...]:
-    """Of the chosen regressor; an ensemble was searched as long as its least searched member."""
-    members = kind.candidate.regressor.split("+")
-    return min((kind.histories.get(member, ()) for member in members), key=len)
-
-
-def _failed(kind: KindContent) -> int:
-    return sum(kind.source.left_out.values())
-
-
-def _wrong(kind: KindContent) -> int:
-    return sum(count for reason, count in kind.source.left_out.items() if reason.startswith("wrong: "))
-
-
-def _name(content: Content, kind: KindContent) -> str:
+def name_of(content: Content, kind: KindContent) -> str:
+    """With its device where there are several."""
     return f"{kind.kind} on {kind.device}" if len(content.devices) > 1 else kind.kind
 
 
-def _names(content: Content, kinds: Sequence[KindContent]) -> str:
-    return joined([_name(content, kind) for kind in kinds])
+def names_of(content: Content, kinds: Sequence[KindContent]) -> str:
+    """The names of kinds; of many, the first and how many more there are."""
+    return joined(some_of([name_of(content, kind) for kind in kinds]))
+
+
+def some_of(names: Sequence[str]) -> list[str]:
+    """
+    >>> some_of(list("abcdefghij"))
+    ['a', 'b', 'c', 'd', 'e', 'f', 'g', '3 more']
+    """
+    if len(names) <= MOST_NAMES:
+        return list(names)
+    return [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
 
 
 def _count(number: int, what: str) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medn.choosing.leaderboard import Leaderboard, arranged
 from medn.core.units import format_bytes, percent
-from medn.report.leaderboard_rows import Row
+from medn.report.leaderboard_rows import Row, chosen_by_kind
+from medn.report.reasons import reason
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,8 @@ class Cell:
     value: float | str | None = None
     """What the column is sorted by; None stands last."""
     link: str = ""
+    verdict: str = ""
+    """Whose colour it has."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Column:
     heading: str
     about: str = ""
     is_number: bool = True
+    wraps: bool = False
+    """Whether long texts may take several lines."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ def cell(value: Any, format_value: Formatter) -> Cell:
 
 LEADERBOARD: Mapping[str, tuple[Column, Formatter]] = {
     "mape": (Column("MAPE", "mean relative error on test layers"), percent),
+    "mape_low": (Column("from", "the mean error of other layers lies above this, at 95 %"), percent),
+    "mape_high": (Column("to", "and below this"), percent),
     "median": (Column("median", "median relative error"), percent),
     "p90": (Column("p90", "nine of ten errors are below this"), percent),
     "within_5": (Column("within 5 %", "share of predictions that close"), percent),
@@ -70,7 +78,9 @@ LEADERBOARD: Mapping[str, tuple[Column, Formatter]] = {
     "extrapolation_own_mape": (Column("own", "the same, as the form goes on by itself"), percent),
     "coverage": (Column("covered", "share of test points inside the interval"), percent),
     "width": (Column("width", "mean width of the interval, as a share of the prediction"), percent),
-    "noise_median": (Column("noise", "how well the measurements repeat: median"), percent),
+    "noise_mean": (Column("noise", "how far two halves of the measurements disagree, on average"), percent),
+    "calm_mape": (Column("calm", "MAPE on test layers but those that were never calm"), percent),
+    "never_calm_mape": (Column("never calm", "MAPE on test layers of which something slowed every visit"), percent),
     "us_1": (Column("us, 1 row", "microseconds for one prediction"), number(3)),
     "us_100": (Column("us, 100", "microseconds per row when 100 are asked at once"), number(3)),
     "us_10000": (Column("us, 10,000", "microseconds per row when 10,000 are asked at once"), number(3)),
@@ -82,25 +92,35 @@ LEADERBOARD: Mapping[str, tuple[Column, Formatter]] = {
 """The columns of a leaderboard after the names, in the order in which they are shown."""
 
 
-def leaderboard_table(rows: Iterable[Row], links: Mapping[tuple[str, str], str]) -> PageTable:
-    """Every candidate of every kind; `links` lead to the section of a kind."""
-    columns = [Column("kind", is_number=False), Column("candidate", is_number=False)]
-    columns += [column for column, _ in LEADERBOARD.values()]
-    columns += [
+def leaderboard_table(board: Leaderboard, links: Mapping[tuple[str, str], str]) -> PageTable:
+    """Every candidate, each kind by itself, the smallest error first; `links` lead to the section of a kind."""
+    columns = [
+        Column("kind", is_number=False),
+        Column("candidate", is_number=False),
+        LEADERBOARD["mape"][0],
+        Column("why", "why it was chosen, or was not, or failed", is_number=False, wraps=True),
+        *(column for key, (column, _) in LEADERBOARD.items() if key != "mape"),
         Column("Pareto", "no other is better in error, time and size alike", is_number=False),
-        Column("note", is_number=False),
+        Column("note", is_number=False, wraps=True),
     ]
-    several = len({row["device"] for row in rows}) > 1
+    several = len({row["device"] for row in board.rows}) > 1
+    chosen = chosen_by_kind(board.rows)
     lines = []
-    for row in rows:
+    for row in arranged(board.rows):
         section = row["device"], row["kind"]
         name = f"{row['kind']} on {row['device']}" if several else row["kind"]
-        candidate = f"{row['candidate']} (chosen)" if row["chosen"] else row["candidate"]
-        cells = [Cell(name, name, links.get(section, "")), Cell(candidate, row["candidate"])]
-        cells += [cell(row.get(key), format_value) for key, (_, format_value) in LEADERBOARD.items()]
-        cells += [Cell("yes" if row["pareto"] else "no", row["pareto"]), Cell(row["note"] or "", row["note"] or "")]
-        lines.append(TableRow(cells, links.get(section, "").lstrip("#"), row["chosen"]))
-    return PageTable("All candidates on layers that nothing was learned from", columns, lines)
+        why = reason(row, chosen.get(section), board.budget)
+        note = row["note"] if row["mape"] is not None and row["note"] else ""
+        numbers = {key: cell(row.get(key), format_value) for key, (_, format_value) in LEADERBOARD.items()}
+        cells = [
+            Cell(name, name, links.get(section, "")),
+            Cell(row["candidate"], row["candidate"]),
+            numbers.pop("mape"),
+        ]
+        cells += [Cell(why, why), *numbers.values(), Cell("yes" if row["pareto"] else "no", row["pareto"])]
+        lines.append(TableRow([*cells, Cell(note, note)], links.get(section, "").lstrip("#"), row["chosen"]))
+    caption = "All candidates on layers that nothing was learned from, by kind, the smallest error first"
+    return PageTable(caption, columns, lines)
 
 
 SCHEMES: Mapping[str, tuple[Column, Formatter]] = {
@@ -116,7 +136,7 @@ SCHEMES: Mapping[str, tuple[Column, Formatter]] = {
 
 def schemes_table(schemes: Iterable[Row]) -> PageTable:
     columns = [Column("scheme", is_number=False), *(column for column, _ in SCHEMES.values())]
-    columns += [Column("note", is_number=False)]
+    columns += [Column("note", is_number=False, wraps=True)]
     lines = [
         TableRow(
             [

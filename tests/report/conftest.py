@@ -24,7 +24,9 @@ def chosen_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("PYTHONPATH", str(PLUGINS))
         patch.syspath_prepend(str(PLUGINS))
         importlib.import_module("plain_regressors")
-        run: Path = importlib.import_module("made_up_run").write_run(tmp_path_factory.mktemp("runs") / "desk")
+        run: Path = importlib.import_module("made_up_run").write_run(
+            tmp_path_factory.mktemp("runs") / "desk", activations=40
+        )
         train_run(run, seconds=2.0, families=("median", "roofline", "test-law"))
         select_run(run, Budget())
     return run

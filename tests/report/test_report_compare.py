@@ -66,7 +66,7 @@ def test_runs_without_a_common_kind_say_so(tmp_path: Path) -> None:
     first = write_board(tmp_path / "a", {"conv2d": KINDS["conv2d"]})
     found = compare(first, write_board(tmp_path / "b", {"linear": KINDS["linear"]}))
     assert comparison_sentences(found)[0] == "a and b have no layer kind in common."
-    assert "<svg" not in comparison_page(found)
+    assert "<figure>" not in comparison_page(found)
 
 
 def test_different_devices_are_compared_kind_by_kind_where_each_run_has_one(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_the_page_shows_both(found: Comparison) -> None:
     page = comparison_page(found)
-    assert page.count("<svg") == 3
+    assert page.count("<figure>") == 3
     assert "before and after compared" in page
     assert "-2.0 points" in page
     assert "failed" in page

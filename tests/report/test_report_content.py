@@ -122,10 +122,10 @@ def test_wider_promises_cover_more(linear: KindContent) -> None:
 
 
 def test_tuning_never_gets_worse(linear: KindContent) -> None:
-    history = linear.histories["test-law"]
+    history = linear.searches["test-law"].best
     assert len(history) > 1
     assert list(history) == sorted(history, reverse=True)
-    assert "median" not in linear.histories
+    assert "median" not in linear.searches
 
 
 def test_heat_maps_show_the_two_parameters_asked_for(chosen_run: Path) -> None:

@@ -69,8 +69,22 @@ def test_the_total_has_its_interval_and_what_is_not_predicted(written: Written) 
 
 
 def test_the_picture_is_by_module(written: Written) -> None:
-    titles = re.findall(r"<title>([^<]*?): ", models_of(written.page))
-    assert titles[:3] == ["model", "first", "first.(aten.addmm)"]
+    (text,) = re.findall(r'<script type="application/json">(.*?)</script>', models_of(written.page), re.DOTALL)
+    *bars, labels = json.loads(text)["marks"]
+    assert labels["text"][:3] == ["model", "first", "(aten.addmm)"]
+    assert [title.partition("\n")[0] for title in bars[0]["title"]] == ["model", "first", "act", "last"]
+    assert labels["x2"][0] == pytest.approx(
+        sum(x2 - x1 for x1, x2 in zip(bars[0]["x1"][1:], bars[0]["x2"][1:], strict=True)), rel=1e-3
+    )
+
+
+def test_a_model_opens_with_its_most_expensive_layers(written: Written) -> None:
+    text = models_of(written.page)
+    first = text[text.index('<section id="model-0">') : text.index("<figure>")]
+    assert "The 3 most expensive of 3 layers" in first
+    times = [float(each) for each in re.findall(r'data-value="([\d.e-]+)">[\d.]+ [mun]s<', first)]
+    assert times == sorted(times, reverse=True)
+    assert "in_features 128, out_features 100" in first
 
 
 def test_the_table_by_layer_is_folded_away(written: Written) -> None:
