@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 
+from medn.core.errors import UsageError
 from medn.core.packages import missing
 from medn.core.processor_time import Clock, one_thread, processor_seconds, reference
 from medn.core.table import Array
@@ -23,12 +25,16 @@ from medn.layer_generators.kind import LayerKind, layer_kinds
 from medn.layer_generators.plan import plan_points
 from medn.layer_generators.sweep import parse_sweep
 from medn.predictor.predictor import Predictor, load
+from medn.program.engines import described
 
 SIZES = (1, 100, 1_000, 10_000, 100_000)
 LARGE = 1_000_000
 NATIVE_SIZES = (1, 10_000)
 LAYERS = 1000
 """Different layers of each kind that are asked for."""
+BEYOND = 100
+DICTS = 1000
+"""Rows of a mixed table that comes as a list of dicts."""
 
 PLAN = """
 name: bench
@@ -41,7 +47,7 @@ conditions: {batch_size: [1, 4, 16]}
 """
 
 Columns = dict[str, Any]
-Layers = Mapping[str, Sequence[Mapping[str, Scalar]]]
+Layers = Mapping[str, Sequence[dict[str, Scalar]]]
 """Layers of each kind, as one would ask for them."""
 
 
@@ -71,6 +77,8 @@ class PredictBench:
     device: str
     chosen: Mapping[str, str]
     """The regressor that predicts each kind."""
+    engine: str
+    """What runs the predictions."""
     reference_us: float
     load_ms: float
     """From the file to a predictor."""
@@ -121,6 +129,7 @@ def bench_predict(
         bundle=str(path),
         device=predictor.device,
         chosen={entry.kind: entry.latency.regressor for entry in predictor.bundle.on(predictor.device)},
+        engine=described(),
         reference_us=1e6 * reference_s,
         load_ms=1e3 * statistics.median(loads.seconds),
         first_ms=1e3 * statistics.median(first.seconds),
@@ -187,13 +196,43 @@ def _columns(rows: Sequence[Mapping[str, Scalar]], kind: LayerKind, count: int) 
 
 
 def _layer_calls(predictor: Predictor, layers: Layers) -> Iterator[Timed]:
-    for kind, rows in layers.items():
-        yield Timed("layer", kind, 1, partial(_next_layer, predictor.estimator(kind), itertools.cycle(rows)))
+    ways: dict[str, Callable[[Estimator, Sequence[dict[str, Scalar]]], Sequence[dict[str, Scalar]]]] = {
+        "layer": lambda estimator, rows: rows,
+        "layer, shorthands": lambda estimator, rows: _asked(estimator),
+        "layer, outside": _beyond,
+    }
+    for what, choose in ways.items():
+        for kind, rows in layers.items():
+            estimator = predictor.estimator(kind)
+            chosen = choose(estimator, rows)
+            if chosen:
+                yield Timed(what, kind, 1, partial(_next_layer, estimator, itertools.cycle(chosen)))
     for kind, rows in layers.items():
         yield Timed("layer, asked before", kind, 1, partial(predictor.layer, kind, **rows[0]))
 
 
-def _next_layer(estimator: Estimator, turns: Iterator[Mapping[str, Scalar]]) -> Prediction:
+def _asked(estimator: Estimator) -> list[dict[str, Scalar]]:
+    """Layers as people and sweeps ask for them, with shorthands and conveniences, those that lie where was measured."""
+    kind, random = estimator.kind, Random(1)
+    if not any(name in kind.shorthands or name in kind.conveniences for name in kind.sweep):
+        return []
+    found = []
+    for _ in range(LAYERS):
+        asked = {name: domain.at(random.random()) for name, domain in kind.sweep.items()}
+        try:
+            found += [asked] if estimator.layer(asked).in_range else []
+        except UsageError:  # what cannot go together
+            continue
+    return found
+
+
+def _beyond(estimator: Estimator, rows: Sequence[dict[str, Scalar]]) -> list[dict[str, Scalar]]:
+    """The same layers for a batch that nobody measured."""
+    found = [{**row, "batch_size": 100_000} for row in rows[:BEYOND]]
+    return [row for row in found if not estimator.layer(row).in_range]
+
+
+def _next_layer(estimator: Estimator, turns: Iterator[dict[str, Scalar]]) -> Prediction:
     """What `layer` does with a layer that it was not asked for before."""
     return estimator.layer(next(turns))
 
@@ -205,6 +244,10 @@ def _predict_calls(predictor: Predictor, layers: Layers, sizes: Sequence[int]) -
             yield Timed("predict", kind, size, partial(predictor.predict, columns, kind))
         if 1 < len(layers) <= size:
             yield Timed("predict", "mixed", size, partial(predictor.predict, _mixed(predictor, layers, size)))
+    together = zip(*layers.values(), strict=False)
+    rows_of_all = [{"kind": kind, **row} for rows in together for kind, row in zip(layers, rows, strict=True)]
+    turns = itertools.cycle(rows_of_all)
+    yield Timed("predict, dicts", "mixed", DICTS, partial(predictor.predict, list(itertools.islice(turns, DICTS))))
 
 
 def _mixed(predictor: Predictor, layers: Layers, count: int) -> Columns:

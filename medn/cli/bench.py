@@ -10,13 +10,23 @@ import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
 from medn.cli.sweep import seconds_option
+from medn.cli.verbosity import Verb
 from medn.core.units import format_bytes, format_latency, percent
 
 if TYPE_CHECKING:
     from medn.benches.measuring import TimedShare
     from medn.benches.predicting import Line, PredictBench
 
-bench = typer.Typer(name="bench", help="Time medn itself.", rich_markup_mode=None, no_args_is_help=False)
+bench = typer.Typer(
+    name="bench",
+    help="Time medn itself.",
+    epilog="""\b
+Examples:
+  medn bench predict runs/laptop/laptop.medn    how fast predictions are, next to the native libraries
+  medn bench measure --device onnxruntime       how many points a minute a sweep measures""",
+    rich_markup_mode=None,
+    no_args_is_help=False,
+)
 
 
 @bench.callback()
@@ -24,7 +34,7 @@ def _parts() -> None:
     """Time medn itself."""
 
 
-@bench.command()
+@bench.command(cls=Verb)
 def measure(
     device: Annotated[str, typer.Option(help="What to measure on (medn list devices).")] = "torch",
     time: Annotated[
@@ -67,7 +77,7 @@ def _share(name: str, timed: TimedShare | None) -> Row:
     return {f"{name}, timed": percent(timed.timed_share), f"{name}, one visit": format_latency(timed.visit_s)}
 
 
-@bench.command()
+@bench.command(cls=Verb)
 def predict(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")],
     device: Annotated[str, typer.Option(help="Which device of the bundle; needed if it has several.")] = "",
@@ -104,6 +114,7 @@ def _about(result: PredictBench) -> Row:
         "bundle": result.bundle,
         "device": result.device,
         "predicted by": result.chosen,
+        "engine": result.engine,
         "load": format_latency(result.load_ms / 1e3),
         "load and a first answer of each kind": format_latency(result.first_ms / 1e3),
         "memory of this process": format_bytes(result.memory_bytes),

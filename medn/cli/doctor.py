@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, Literal
 
+from medn.cli.doctor_checks import Check, machine_checks
+from medn.cli.doctor_over import InstallOption, OverOption, PythonOption, check_goes_with_over, doctor_over
 from medn.cli.output import AsJson, say, write_rows
 from medn.core.errors import DeviceUnavailable
 from medn.core.packages import install
@@ -20,16 +21,10 @@ COARSE_S = 1e-6
 CLOCK_READINGS = 1000
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    status: Literal["ok", "warn", "missing"]
-    found: str
-    advice: str = ""
-
-
-def doctor(as_json: AsJson = False) -> None:
-    """Check what this machine can measure.
+def doctor(
+    over: OverOption = "", python: PythonOption = "python3", install_there: InstallOption = "", as_json: AsJson = False
+) -> None:
+    """Check what this machine, or a device elsewhere, can measure.
 
     Each line says what was found and, where something could be better, what to do.
 
@@ -37,11 +32,19 @@ def doctor(as_json: AsJson = False) -> None:
     Examples:
       medn doctor
       medn doctor --json
+      medn doctor --over "ssh orin"
+      medn doctor --over "docker exec -i box" --python /opt/venv/bin/python
+      medn doctor --over "ssh orin" --install onnxruntime
     """
+    check_goes_with_over(over, python, install_there)
+    if over:
+        doctor_over(over, python, [name.strip() for name in install_there.split(",") if name.strip()], as_json)
+        return
     from medn.core.environment import environment_manifest
 
     manifest = environment_manifest({})
-    checks = [*_machine(manifest), *_instruments(), *_devices()]
+    python_here = Check("python", "ok", f"{manifest['python']} ({sys.executable})")
+    checks = [python_here, *machine_checks(manifest), *_instruments(), _engine(), *_devices()]
     sheet = _data_sheet()
     write_rows([asdict(check) for check in (*checks, sheet) if as_json or check is not sheet], as_json)
     if not any(check.name.startswith("device ") and check.status == "ok" for check in checks):
@@ -49,46 +52,6 @@ def doctor(as_json: AsJson = False) -> None:
     advices = sum(check.status != "ok" for check in checks)
     say(f"{sheet.name}: {sheet.found}")  # on one line, so that it can be pasted into a config
     say(f"{len(checks)} checks, {advices} with advice" if advices else f"{len(checks)} checks, all well")
-
-
-def _machine(manifest: dict[str, Any]) -> Iterator[Check]:
-    """What the machine is, and what stands between us and it."""
-    cpu, container = manifest["cpu"], manifest["container"]
-    yield Check("python", "ok", f"{manifest['python']} ({sys.executable})")
-    yield Check("cpu", "ok", f"{cpu['model'] or 'unknown'}, {cpu['architecture']}, {cpu['vector_extensions'] or ''}")
-    if cpu["usable_cores"] > 1:
-        yield Check("cores", "ok", f"{cpu['usable_cores']} of {cpu['logical_cores']} usable")
-    else:
-        yield Check("cores", "warn", "1 usable", "medn and the measured layer share it; expect more disturbed samples")
-    if cpu["cache_bytes"]:
-        sizes = ", ".join(f"{name} {size / 1024:.0f} KiB" for name, size in cpu["cache_bytes"].items())
-        yield Check("caches", "ok", sizes)
-    else:
-        yield Check("caches", "warn", "sizes unknown", "cold-cache measurements assume a large last-level cache")
-    yield _governor(cpu["governor"])
-    if cpu["hypervisor"]:
-        yield Check("hypervisor", "warn", "virtual machine", "other guests disturb unseen; use many short visits")
-    yield _quota(container["cpu_quota"], cpu["usable_cores"])
-    limit = container["limit_bytes"]
-    total = manifest["installed_bytes"]
-    found = "unknown" if total is None else f"{total / 2**30:.1f} GiB"
-    yield Check("memory", "ok", found if limit is None else f"{found}, container limited to {limit / 2**30:.1f} GiB")
-
-
-def _governor(governor: str | None) -> Check:
-    if governor is None:
-        return Check("governor", "warn", "not visible", "the clock rate may move unseen; repeat doubtful measurements")
-    if governor == "performance":
-        return Check("governor", "ok", governor)
-    return Check("governor", "warn", governor, "steadier with: sudo cpupower frequency-set -g performance")
-
-
-def _quota(quota: float | None, cores: int) -> Check:
-    if quota is None:
-        return Check("container cpu limit", "ok", "none")
-    if quota >= cores:
-        return Check("container cpu limit", "ok", f"{quota:g} cores")
-    return Check("container cpu limit", "warn", f"{quota:g} cores", "calls beyond it are stopped midway; raise it")
 
 
 def _instruments() -> Iterator[Check]:
@@ -136,6 +99,16 @@ def _context_switches() -> Check:
         return Check("context switches", "missing", "not counted by this system", "disturbed samples go unmarked")
     scope = "per thread" if hasattr(resource, "RUSAGE_THREAD") else "per process"
     return Check("context switches", "ok", f"counted {scope}")
+
+
+def _engine() -> Check:
+    """What answers queries."""
+    from medn.program.engines import C, described, engine
+
+    if engine() == C:
+        return Check("engine", "ok", described())
+    advice = "predictions take ten times as long; pip builds the C engine where there is a compiler"
+    return Check("engine", "warn", described(), advice)
 
 
 def _devices() -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""`medn export`: a run as Parquet tables."""
+"""`medn export`: a run as Parquet tables, or a bundle as ONNX models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from medn.cli.export_onnx import export_onnx
 from medn.cli.output import AsJson, write_rows
 from medn.cli.summary import RunArgument
-from medn.core.errors import StoreError
+from medn.core.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from medn.core.store import Store
@@ -17,19 +18,41 @@ if TYPE_CHECKING:
 SAMPLES_FILE = "samples.parquet"
 
 
+ONNX = Path("onnx")
+"""The word that stands before a bundle."""
+
+
 def export(
     run: RunArgument,
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(metavar="[BUNDLE]", help="After the word onnx: the bundle, NAME.medn.", show_default=False),
+    ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where to; RUN/dataset if left out.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help=f"Also every sample, in {SAMPLES_FILE}.")] = False,
+    kind: Annotated[str, typer.Option("--kind", help="After onnx: one layer kind; all if left out.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="After onnx: FILE.onnx for one kind, or a folder.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="After onnx: which device of the bundle, if it has several.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write a run as Parquet, one file for each layer kind.
+    """Write a run as Parquet, one file for each layer kind; or a bundle as ONNX.
+
+    An ONNX model takes the parameters of a kind by their names, one column each (strings for categories), and gives
+    latency_s, low_s, high_s, in_range and what else the bundle predicts. It needs onnxruntime alone, in any language.
 
     \b
     Examples:
       medn export runs/quickstart
       medn export runs/quickstart --to tables --raw
+      medn export onnx runs/quickstart/quickstart.medn --kind conv2d --out conv2d.onnx
     """
+    if bundle is not None or kind or out or device:
+        if run != ONNX or bundle is None or to or raw:
+            raise UsageError("what is exported is a run, or the word onnx and a bundle: medn export onnx NAME.medn")
+        write_rows(export_onnx(bundle, kind, out, device), as_json)
+        return
     from medn.runs.folder import RunFolder
 
     folder = RunFolder(run)

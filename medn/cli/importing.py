@@ -8,19 +8,40 @@ from typing import Annotated
 
 import typer
 
+from medn.cli.completion import complete_shipped
+from medn.cli.import_results import ToolOption, write_results
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.core.errors import UsageError
+from medn.core.shipped import MAPPINGS, found_file
 
 MOST_REASONS = 10
 """Reasons for refusals that are shown; JSON has them all."""
 
 
 def import_rows(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV (also compressed), Parquet or Feather.")],
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TABLE...", help="CSV (also compressed), Parquet or Feather; with --plan, results or their folders."
+        ),
+    ],
     run: Annotated[Path, typer.Option("--run", metavar="DIR", help="The run folder they go to.")],
     mapping: Annotated[
-        Path | None, typer.Option("--map", metavar="MAPPING", help="Says what the columns mean (YAML).")
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="MAPPING",
+            help="Says what the columns mean: a YAML file, or one of `medn list mappings`.",
+            autocompletion=complete_shipped(MAPPINGS),
+        ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="DIR", help="What `medn plan` wrote: these are what a benchmark tool told of it."
+        ),
+    ] = None,
+    tool: ToolOption = "",
     kind: Annotated[
         str, typer.Option("--kind", help="Instead of a mapping: the table is a layer kind of its own, of this name.")
     ] = "",
@@ -29,7 +50,9 @@ def import_rows(
     layer: Annotated[
         str, typer.Option("--layer", metavar="A,B", help="Columns that make a layer; all inputs if left out.")
     ] = "",
-    device: Annotated[str, typer.Option("--device", help="Its name, where the table has no column device.")] = "",
+    device: Annotated[
+        str, typer.Option("--device", help="Its name, where the table has no column device; with --plan, another one.")
+    ] = "",
     work: Annotated[
         str, typer.Option("--work", metavar="AMOUNT", help="What there is to compute: a column, or such as 2*m*n*k.")
     ] = "",
@@ -56,12 +79,15 @@ def import_rows(
     With --map, a mapping says how rows become layers of a kind that medn knows. With --kind and --latency, the table
     is a layer kind of its own: every other column is an input. Columns named device, batch_size, utilization, cache,
     dtype and threads keep their meaning. Rows that are no possible layer are left out, and the reasons are counted.
+    With --plan, what benchmark tools told of the layers that `medn plan` wrote; `medn list tools` names those it reads.
 
     \b
     Examples:
       medn import layers.csv --map mapping.yaml --run runs/v100
+      medn import cde_layers.csv.gz --map cde_conv2d --run runs/v100
       medn import gemm.csv --kind gemm --latency latency_ms --run runs/gemm
       medn import ops.csv --kind rope --latency us --unit us --layer heads,tokens --where op=rope --run runs/rope
+      medn import results --plan phone --run runs/phone
     """
     from medn.cli.progress import RowProgress
     from medn.importing.import_table import import_table
@@ -69,9 +95,17 @@ def import_rows(
     from medn.importing.table_file import open_table
     from medn.runs.folder import RunFolder
 
+    if plan is not None:
+        if mapping is not None or kind or any((latency, unit, layer, work, moved, drop, rename, where, dtype)):
+            raise UsageError("--plan says what was measured: of the other options, only --device and --tool go with it")
+        write_results(plan, tables, run, device, tool, mix_environments, as_json)
+        return
+    if len(tables) > 1 or tool:
+        raise UsageError("several tables, and --tool, go with --plan; bring other tables in one by one")
+    (table,) = tables
     only_with_kind = (latency, unit, layer, device, work, moved, drop, rename, where, dtype)
     if (mapping is None) == (not kind):
-        raise UsageError("say what the table holds: either --map MAPPING, or --kind NAME with --latency COLUMN")
+        raise UsageError("say what the table holds: --map MAPPING, --kind NAME with --latency COLUMN, or --plan DIR")
     if mapping is not None and any(only_with_kind):
         raise UsageError("--latency, --unit, --layer and the like go with --kind; a mapping says all of it itself")
     if kind and not latency:
@@ -79,7 +113,7 @@ def import_rows(
     notes: tuple[str, ...] = ()
     declared = None
     if mapping is not None:
-        meaning, opened = load_mapping(mapping), open_table(table)
+        meaning, opened = load_mapping(found_file(MAPPINGS, mapping)), open_table(table)
     else:
         from medn.importing.declaration import Declaration, declare
 

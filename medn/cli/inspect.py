@@ -11,7 +11,7 @@ from medn.cli.predict import BundleArgument
 from medn.cli.train import say_warnings
 from medn.core.registry import known_name
 from medn.core.text import shortened
-from medn.core.units import percent
+from medn.core.units import percent, percent_between
 
 if TYPE_CHECKING:
     from medn.bundle.bundle import Bundle, Entry
@@ -48,6 +48,8 @@ def inspect(
         for entry in chosen:
             write_rows([{**row, "one of": _few(row["one of"])} for row in _inputs(entry)], as_json=False)
     say_warnings([entry.latency for entry in chosen])
+    for latency in (entry.latency for entry in chosen if entry.latency.facts.learned_note):
+        say(f"{latency.regressor} for {latency.kind} on {latency.device} {latency.facts.learned_note}")
     size = bundle.stat().st_size
     say(f"{content.name}: {size:,} bytes, made by medn {content.made_by}, devices: {', '.join(content.devices)}")
 
@@ -85,7 +87,7 @@ def _summary(entry: Entry) -> Row:
         "device": ", ".join(entry.devices),
         "kind": entry.kind,
         "regressor": latency.regressor,
-        "MAPE": percent(scores.test.mape) if scores else None,
+        "MAPE": percent_between(scores.test.mape, scores.test.mape_low, scores.test.mape_high) if scores else None,
         "median": percent(scores.test.median) if scores else None,
         "within 10 %": percent(scores.test.within_10) if scores else None,
         "interval covers": percent(scores.coverage.covered) if scores else None,

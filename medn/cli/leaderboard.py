@@ -11,11 +11,11 @@ from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.summary import RunArgument
 from medn.cli.train import KindsOption, names_option
 from medn.core.errors import UsageError
-from medn.core.units import percent
+from medn.core.units import percent, percent_between
 
-LEGEND = """* chosen, p on the Pareto front; errors on test layers, beyond: with more work than was learned from,
-held at the efficiency of the edge, as the form goes on by its own, or that bounded by the work.
---schemes compares ways to select, --json and --csv have all columns"""
+LEGEND = """* chosen, p on the Pareto front; errors on test layers, the mean with its 95 % interval; beyond: with
+more work than was learned from, held at the efficiency of the edge, as the form goes on by its own, or that bounded by
+the work. --schemes compares ways to select, --json and --csv have all columns"""
 
 SCHEMES_LEGEND = """means over layer kinds, bytes of all together; the gain is that of the chosen selection, in points
 of accuracy on test layers with its 95 % interval"""
@@ -57,7 +57,8 @@ def leaderboard(
             board.rows, sort, names_option(kinds, "--kinds"), names_option(candidates, "--candidates"), pareto, chosen
         )
         several = len({row["device"] for row in board.rows}) > 1
-        shown = [_candidate_row(row, several) for row in rows if row["mape"] is not None]
+        apart = any(row.get("never_calm") for row in rows)
+        shown = [_candidate_row(row, several, apart) for row in rows if row["mape"] is not None]
         failures = _failures(rows)
     if as_json:
         write_json({**board.as_json(), **({} if schemes else {"rows": rows})})
@@ -72,9 +73,11 @@ def leaderboard(
         say(SCHEMES_LEGEND if schemes else LEGEND)
         for warning in [] if schemes else _warnings(rows):
             say(warning)
+        if board.shipped_sentence:
+            say(board.shipped_sentence)
 
 
-def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
+def _candidate_row(row: Row, with_device: bool, apart: bool) -> dict[str, Any]:
     """What fits on a screen: the weights of an ensemble and the like are in the JSON."""
     size = row["bytes"]
     return {
@@ -82,7 +85,8 @@ def _candidate_row(row: Row, with_device: bool) -> dict[str, Any]:
         "kind": row["kind"],
         "candidate": row["candidate"],
         "": ("*" if row["chosen"] else " ") + ("p" if row["pareto"] else ""),
-        "MAPE": percent(row["mape"]),
+        "MAPE": percent_between(row["mape"], row.get("mape_low"), row.get("mape_high")),
+        **({"calm": percent(row["calm_mape"]), "never calm": percent(row["never_calm_mape"])} if apart else {}),
         "median": percent(row["median"]),
         "within 10 %": percent(row["within_10"]),
         "R2": _number(row["r2"]),

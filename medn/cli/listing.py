@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,20 +12,26 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_record, write_rows
 from medn.core.errors import UsageError, unknown
 from medn.core.registry import known_name
+from medn.core.shipped import CONFIGS, MAPPINGS, first_comment, shipped
 
 if TYPE_CHECKING:
     from medn.core.domains import Domain
     from medn.core.parameters import Parameter
 
-CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "configs"
-"""Configs that come with a checkout; an installed wheel has none."""
-
 TYPE_NAMES = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
+def complete_entries(context: typer.Context, incomplete: str) -> list[str]:
+    rows = LISTINGS.get(context.params.get("what") or "", list)()
+    return [row["name"] for row in rows if row["name"].startswith(incomplete)]
+
+
 def list_entries(
-    what: Annotated[str, typer.Argument(help="One of the listings, as `medn list` names them.")] = "",
-    name: Annotated[str, typer.Argument(help="One entry, to see it in full.")] = "",
+    what: Annotated[
+        str,
+        typer.Argument(help="One of the listings, as `medn list` names them.", autocompletion=lambda: list(LISTINGS)),
+    ] = "",
+    name: Annotated[str, typer.Argument(help="One entry, to see it in full.", autocompletion=complete_entries)] = "",
     as_json: AsJson = False,
 ) -> None:
     """List everything that has a name: layer kinds, devices, regressors, table formats, plug-ins and more.
@@ -51,7 +57,16 @@ def list_entries(
         write_rows(_parameters_of(name), as_json)
     else:
         found = {row["name"]: row for row in LISTINGS[what]()}
-        write_record(found[known_name(what.removesuffix("s"), name, found)], as_json)
+        entry = known_name(what.removesuffix("s"), name, found)
+        write_record({**found[entry], **(_settings_of(entry) if what == "regressors" else {})}, as_json)
+
+
+def _settings_of(regressor_name: str) -> Row:
+    """What `medn train --set` can fix, with the defaults."""
+    from medn.regressors.regressor import regressors
+
+    regressor = regressors[regressor_name]
+    return {"settings": [f"{name}={value}" for name, value in {**regressor.fixable, **regressor.defaults}.items()]}
 
 
 def _kinds() -> list[Row]:
@@ -190,6 +205,15 @@ def _formats() -> list[Row]:
     ]
 
 
+def _tools() -> list[Row]:
+    from medn.benchmark_tools.tool import benchmark_tools
+
+    return [
+        {"name": each.name, "description": each.description, "script": each.script_name}
+        for each in benchmark_tools.values()
+    ]
+
+
 def _forms() -> list[Row]:
     from medn.regressors.form import forms
 
@@ -205,16 +229,10 @@ def _plugins() -> list[Row]:
     ]
 
 
-def _configs() -> list[Row]:
+def _shipped(package: str) -> list[Row]:
     return [
-        {"name": path.stem, "description": _first_comment(path), "path": str(path)}
-        for path in sorted(CONFIG_FOLDER.glob("*.yaml"))
+        {"name": name, "description": first_comment(path), "path": str(path)} for name, path in shipped(package).items()
     ]
-
-
-def _first_comment(path: Path) -> str:
-    first = path.read_text(encoding="utf-8").partition("\n")[0]
-    return first.lstrip("# ") if first.startswith("#") else ""
 
 
 LISTINGS: dict[str, Callable[[], list[Row]]] = {
@@ -227,6 +245,8 @@ LISTINGS: dict[str, Callable[[], list[Row]]] = {
     "regressors": _regressors,
     "forms": _forms,
     "formats": _formats,
+    "tools": _tools,
     "plugins": _plugins,
-    "configs": _configs,
+    "configs": partial(_shipped, CONFIGS),
+    "mappings": partial(_shipped, MAPPINGS),
 }

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
+from medn.cli.adapt import adapt
 from medn.cli.bench import bench
+from medn.cli.check import check
 from medn.cli.compare import compare
 from medn.cli.compose import compose, place
+from medn.cli.curve import curve
+from medn.cli.devices import devices
 from medn.cli.doctor import doctor
 from medn.cli.export import export
 from medn.cli.importing import import_rows
+from medn.cli.init import init
 from medn.cli.inspect import inspect
 from medn.cli.leaderboard import leaderboard
 from medn.cli.listing import list_entries
-from medn.cli.output import say
+from medn.cli.merge import merge
+from medn.cli.plan import plan
 from medn.cli.predict import predict
 from medn.cli.quickstart import quickstart
+from medn.cli.recommend import recommend
 from medn.cli.report import report
 from medn.cli.schema import schema
 from medn.cli.select import select
@@ -30,13 +37,14 @@ from medn.cli.sweep import sweep
 from medn.cli.table import table
 from medn.cli.tables import tables
 from medn.cli.train import train
+from medn.cli.verbosity import LOGGER, QuietOption, Verb, VerboseOption, usual_verbosity
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import install
 from medn.core.plugins import failures
 
 INTERRUPTED = 130
 TRAIN_LIBRARIES = (
-    *("filelock", "jinja2", "lightgbm", "matplotlib", "onnx", "onnxscript"),
+    *("filelock", "jinja2", "lightgbm", "onnx", "onnxscript"),
     *("optuna", "pyarrow", "sklearn", "scipy", "torch", "xgboost"),
 )
 """What the extra `train` installs, as it is imported."""
@@ -48,9 +56,10 @@ app = typer.Typer(
 Examples:
   medn quickstart                                   measure, train, choose and predict, in two minutes
   medn doctor                                       what this machine can measure
-  medn sweep experiments/configs/cpu-layers.yaml    measure what a config describes
+  medn sweep cpu-layers                             measure what a config describes
   medn train runs/cpu-layers --time 10m --jobs 2    learn from it
   medn select runs/cpu-layers --max-us 50           choose what to ship, as a bundle
+  medn adapt runs/cpu-layers --device onnxruntime   a bundle for another device, from 50 points
   medn report runs/cpu-layers --open                how good the predictions are, as a page
   medn predict NAME.medn linear in_features=512 out_features=512    what one layer costs
   medn predict NAME.medn model.onnx                 what a whole model costs
@@ -60,30 +69,41 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing measured or no such devic
 4 too noisy with --strict, 130 interrupted.""",
     rich_markup_mode=None,
     invoke_without_command=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(name="quickstart")(quickstart)
-app.command(name="doctor")(doctor)
-app.command(name="list")(list_entries)
-app.command(name="schema")(schema)
-app.command(name="sweep")(sweep)
-app.command(name="summary")(summary)
-app.command(name="train")(train)
-app.command(name="select")(select)
-app.command(name="leaderboard")(leaderboard)
-app.command(name="report")(report)
-app.command(name="compare")(compare)
-app.command(name="predict")(predict)
-app.command(name="compose")(compose)
-app.command(name="place", hidden=True)(place)
-app.command(name="table")(table)
-app.command(name="tables")(tables)
-app.command(name="inspect")(inspect)
-app.command(name="serve")(serve)
-app.command(name="import")(import_rows)
-app.command(name="export")(export)
+VERBS: dict[str, Callable[..., None]] = {
+    "quickstart": quickstart,
+    "doctor": doctor,
+    "list": list_entries,
+    "schema": schema,
+    "init": init,
+    "sweep": sweep,
+    "summary": summary,
+    "curve": curve,
+    "train": train,
+    "select": select,
+    "adapt": adapt,
+    "devices": devices,
+    "leaderboard": leaderboard,
+    "report": report,
+    "compare": compare,
+    "check": check,
+    "predict": predict,
+    "recommend": recommend,
+    "compose": compose,
+    "table": table,
+    "tables": tables,
+    "inspect": inspect,
+    "serve": serve,
+    "plan": plan,
+    "import": import_rows,
+    "merge": merge,
+    "export": export,
+}
+for name, verb in VERBS.items():
+    app.command(name=name, cls=Verb)(verb)
+app.command(name="place", hidden=True, cls=Verb)(place)
 app.add_typer(bench)
 
 
@@ -101,19 +121,22 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        say(context.get_help())
+        LOGGER.error("%s", context.get_help())
         raise typer.Exit(UsageError.exit_code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; plug-ins that could not be imported on the way are told after it."""
+    usual_verbosity()
     try:
         return _run(arguments)
     finally:
         for sentence in failures():
-            say(f"medn: {sentence}")
+            LOGGER.warning("medn: %s", sentence)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -121,10 +144,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = app(arguments, standalone_mode=False) or 0
         sys.stdout.flush()
     except MednError as error:
-        say(f"medn: {error}")
+        LOGGER.error("medn: %s", error)
         return error.exit_code
     except typer.TyperException as error:
-        say(f"medn: {error.format_message()}")
+        LOGGER.error("medn: %s", error.format_message())
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has had enough. Python would complain once more while it closes stdout.
@@ -135,15 +158,16 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         library = (error.name or "").partition(".")[0]
         remedy = install("train") if library in TRAIN_LIBRARIES else f"pip install {library}"
-        say(f"medn: this needs {library}: {remedy}")
+        LOGGER.error("medn: this needs %s: %s", library, remedy)
         return MednError.exit_code
     except Exception as error:
         if os.environ.get("MEDN_DEBUG"):
             raise
-        say(f"medn: unexpected {type(error).__name__}: {error} (MEDN_DEBUG=1 shows where it came from)")
+        LOGGER.debug("where it came from:", exc_info=True)
+        LOGGER.error("medn: unexpected %s: %s (-v shows where it came from)", type(error).__name__, error)
         return 1
     if code == INTERRUPTED:
-        say("medn: interrupted")
+        LOGGER.error("medn: interrupted")
     return int(code)
 
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from medn.core.text import printable
+from medn.cli.text_table import NOTHING, write_table
+from medn.cli.verbosity import LOGGER
 
 Row = Mapping[str, Any]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the data as JSON.")]
 """The option every verb has."""
 
-PIPED_WIDTH = 160
-"""Columns of a table that goes into a file or another program: wide, so that lines rarely break."""
-
-STYLES = {"ok": "green", "warn": "yellow", "missing": "red", "yes": "green", "no": "red"}
-
 
 def say(message: str) -> None:
-    """A message for people, on stderr."""
-    typer.echo(printable(message), err=True)
+    """A message for people, on stderr; `-q` leaves it out."""
+    LOGGER.info("%s", message)
 
 
 def write_json(value: object) -> None:
@@ -58,15 +53,15 @@ def write_record(record: Row, as_json: bool) -> None:
 
 def _cell(value: object) -> str:
     if value is None or value == "":
-        return "-"
+        return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_nested(part)}" for name, part in value.items()) or "-"
+        return ", ".join(f"{name}: {_nested(part)}" for name, part in value.items()) or NOTHING
     if isinstance(value, (list, tuple)):
-        return ", ".join(_nested(part) for part in value) or "-"
+        return ", ".join(_nested(part) for part in value) or NOTHING
     return str(value)
 
 
@@ -78,15 +73,6 @@ def _nested(value: object) -> str:
 
 
 def _write_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, safe_box=True)
-    for heading in headings:
-        table.add_column(heading.replace("_", " "), overflow="fold")
-    for line in lines:
-        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in line))
-    console.print(table)
+    left_out = write_table([heading.replace("_", " ") for heading in headings], lines)
+    if left_out:
+        say(f"left out, for want of width: {', '.join(left_out)}; a wider terminal or --json shows all")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medn.cli.completion import complete_kinds, complete_values
 from medn.cli.output import AsJson, say, write_json, write_record
 from medn.cli.predict_model import (
     WHOLE_MODEL_OPTIONS,
@@ -19,7 +20,8 @@ from medn.cli.predict_model import (
     predict_model,
     read_composition,
 )
-from medn.core.errors import UsageError
+from medn.core.errors import UsageError, unknown
+from medn.core.outside import told
 from medn.core.quantities import FURTHER
 from medn.core.units import format_latency, percent
 
@@ -28,15 +30,22 @@ if TYPE_CHECKING:
 
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The bundle, NAME.medn.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="Which device, where the bundle knows several.")]
-KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="A layer kind, such as conv2d.")]
+KindArgument = Annotated[
+    str, typer.Argument(metavar="KIND", help="A layer kind, such as conv2d.", autocompletion=complete_kinds)
+]
 KindOrModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="KIND|MODEL",
         help="A layer kind, such as conv2d, or a whole model: FILE.onnx, timm:NAME or python:MODULE:FUNCTION.",
+        autocompletion=complete_kinds,
     ),
 ]
-ValuesArgument = Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Parameters and conditions.")]
+MODELS_ARE_WRITTEN = "A whole model is written as FILE.onnx, timm:NAME or python:MODULE:FUNCTION"
+ValuesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME=VALUE", help="Parameters and conditions.", autocompletion=complete_values),
+]
 
 
 def predict(
@@ -91,6 +100,8 @@ def predict(
         raise UsageError("--out goes with --table")
     predictor = medn.load(bundle, device or None)
     given = parse_values(values)
+    if kind and not given and table is None and kind not in predictor.kinds:
+        raise UsageError(f"{unknown('predicted layer kind', kind, predictor.kinds)}. {MODELS_ARE_WRITTEN}")
     if table is None:
         _write_prediction(predictor.layer(kind, **given), as_json)
         return
@@ -108,7 +119,9 @@ def predict(
         write_table(records, out or STANDARD)
     outside = int((~predictions.in_range).sum())
     if outside:
-        say(f"{outside} of {rows} layers lie outside what was measured: in_range is false there")
+        first = int((~predictions.in_range).argmax())
+        why = f"; row {first}: {told(predictions[first].outside)}"
+        say(f"{outside} of {rows} layers lie outside what was measured: in_range is false there{why}")
 
 
 def parse_values(arguments: Sequence[str]) -> dict[str, Any]:
@@ -133,7 +146,7 @@ def parse_texts(arguments: Sequence[str]) -> dict[str, str]:
 
 def _write_prediction(prediction: Prediction, as_json: bool) -> None:
     if as_json:
-        write_json(prediction._asdict())
+        write_json(prediction.as_json())
         return
     record = {
         "latency": format_latency(prediction.latency_s),
@@ -144,7 +157,9 @@ def _write_prediction(prediction: Prediction, as_json: bool) -> None:
     record |= {FURTHER[name].label: FURTHER[name].formatted(value) for name, value in prediction.further.items()}
     write_record(record, as_json=False)
     if not prediction.in_range:
-        say("this layer lies outside what was measured: the latency is an extrapolation")
+        say(
+            f"the latency is an extrapolation, as this layer lies outside what was measured: {told(prediction.outside)}"
+        )
 
 
 def _records(columns: dict[str, Any], rows: int, predictions: Predictions) -> Iterator[dict[str, Any]]:

@@ -45,7 +45,7 @@ def predict_model(
     source: str,
     batch_size: int | None,
     utilization: float,
-    composition: Composition,
+    composition: Composition | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -78,15 +78,15 @@ def _tell_how_to_measure(predictor: Predictor, prediction: ModelPrediction, sour
     say(f"{share} of the time can be measured on {predictor.device} instead of extrapolated: {command}")
 
 
-def read_composition(cold_share: float | None, path: Path | None) -> Composition:
-    """How whole models run, by one of the two options that say it."""
-    from medn.model.composition import HOT, everywhere, load_composition
+def read_composition(cold_share: float | None, path: Path | None) -> Composition | None:
+    """How whole models run, by one of the two options that say it; None for as they usually do."""
+    from medn.model.composition import everywhere, load_composition
 
     if cold_share is not None and path is not None:
         raise UsageError("--cold-share: already in the file of --composition; give one of the two")
     if path is not None:
         return load_composition(path)
-    return HOT if cold_share is None else everywhere(cold_share)
+    return None if cold_share is None else everywhere(cold_share)
 
 
 def _lines(prediction: ModelPrediction) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from medn.cli.output import say
+from medn.cli.verbosity import LOGGER, is_quiet
 from medn.core.units import format_duration
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class ProgressDisplay:
 
     def __enter__(self) -> Self:
         self._began = self.clock()
-        self._every_s = BAR_EVERY_S if sys.stderr.isatty() else LINE_EVERY_S
+        with_bar = sys.stderr.isatty() and not is_quiet()
+        self._every_s = BAR_EVERY_S if with_bar else LINE_EVERY_S
         self._next = self._began + self._every_s
-        if sys.stderr.isatty():
+        if with_bar:
             self._bar = progress_bar()
             self._task = self._bar.add_task(self.starting, total=None)
             self._bar.start()
@@ -72,19 +74,26 @@ def progress_bar() -> Progress:
 class SweepProgress(ProgressDisplay):
     """Shows the visits of a sweep."""
 
-    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, seconds: float | None, clock: Callable[[], float] = time.monotonic, *, grows: bool = False
+    ) -> None:
         super().__init__("visits", clock, "starting the device")
         self.seconds = seconds
+        self.grows = grows
+        """Whether more visits will be planned for as long as there is time."""
         self.visits = 0
 
     def on_visit(self, pass_number: int, done: int, planned: int, point: Point, visit: Visit) -> None:
         self.visits = done
+        if visit.status != "ok":
+            LOGGER.debug("not measured: %s on %s: %s", point.layer, point.device, visit.reason)
 
         def describe(spent_s: float) -> str:
             rate = done / spent_s
             left_s = (planned - done) / rate
             if self.seconds is not None:
-                left_s = min(left_s, max(0.0, self.seconds - spent_s))
+                remaining_s = max(0.0, self.seconds - spent_s)
+                left_s = remaining_s if self.grows else min(left_s, remaining_s)
             return (
                 f"pass {pass_number + 1}, {rate:.1f} visits a second, about {format_duration(left_s)} left, "
                 f"{point.layer.kind} on {point.device}"
@@ -103,10 +112,21 @@ class CostProgress(ProgressDisplay):
         self.show(done, planned)
 
 
-class RowProgress:
-    """Counts rows and says so now and then."""
+class FileProgress(ProgressDisplay):
+    """Shows how many files of a plan are written."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__("files", clock, "exporting layers")
+
+    def on_file(self, done: int, planned: int) -> None:
+        self.show(done, planned, lambda spent_s: f"about {format_duration(spent_s / done * (planned - done))} left")
+
+
+class RowProgress:
+    """Counts rows, or what else there is many of, and says so now and then."""
+
+    def __init__(self, what: str = "rows", clock: Callable[[], float] = time.monotonic) -> None:
+        self.what = what
         self.clock = clock
         self.rows = 0
         self._next = clock() + LINE_EVERY_S
@@ -115,4 +135,4 @@ class RowProgress:
         self.rows += count
         if self.clock() >= self._next:
             self._next = self.clock() + LINE_EVERY_S
-            say(f"{self.rows:,} rows")
+            say(f"{self.rows:,} {self.what}")

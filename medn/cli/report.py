@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,8 +55,9 @@ def report(
     """
     from medn.report.content import gather
     from medn.report.models import predicted_models
+    from medn.report.next_steps import next_steps
     from medn.report.page import need_libraries, report_page
-    from medn.report.summary_text import advice, summary
+    from medn.report.summary_text import summary
 
     need_libraries()
     if not models and (batch_size, utilization, composition) != (None, None, None):
@@ -68,14 +70,17 @@ def report(
     if content.grown:
         say(content.grown)
     path = write_out(out or run / "report.html", report_page(content, parts))
-    sentences = {"summary": summary(content), "advice": advice(content)}
+    sentences, steps = summary(content), next_steps(content)
     if as_json:
         totals = {"models": [_totals(part) for part in parts]} if parts else {}
         kinds = [dict(kind.row) for kind in content.kinds]
-        write_json({"report": str(path), "bytes": path.stat().st_size, **sentences, "kinds": kinds, **totals})
+        about = {"report": str(path), "bytes": path.stat().st_size, "summary": sentences}
+        write_json({**about, "next": [asdict(step) for step in steps], "kinds": kinds, **totals})
     else:
-        for sentence in [*sentences["summary"], *sentences["advice"]]:
+        for sentence in sentences:
             say(sentence)
+        for step in steps:
+            say(f"{step.sentence}\n  {step.command}" if step.command else step.sentence)
         for part in parts:
             say(f"{part.name} on {part.device}: {part.sentences[0]}")
         typer.echo(path)

@@ -9,9 +9,9 @@ import typer
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.progress import CostProgress
 from medn.cli.summary import RunArgument
-from medn.cli.train import KindsOption, names_option, need_libraries, say_warnings, split_option
-from medn.core.errors import MednError, UsageError
-from medn.core.units import format_bytes, format_duration, percent
+from medn.cli.train import KindsOption, names_option, need_libraries, say_never_calm, say_warnings, split_option
+from medn.core.errors import UsageError
+from medn.core.units import format_bytes, format_duration, percent, percent_between
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,10 @@ def select(
     measure_again: Annotated[
         bool, typer.Option("--measure-again", help="Time all candidates anew instead of using what is known.")
     ] = False,
+    refit_all: Annotated[
+        bool,
+        typer.Option("--refit-all", help="Ship what was chosen fitted on every row, test rows too."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose a candidate or a small ensemble for every layer kind, and write the bundle.
@@ -56,6 +60,7 @@ def select(
       medn select runs/laptop --mode balanced
       medn select runs/laptop --max-us 50 --max-kb 500
       medn select runs/gpus --pool
+      medn select runs/laptop --refit-all
       medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
     """
     from medn.choosing.bundling import bundle_run
@@ -71,7 +76,9 @@ def select(
             kinds=names_option(kinds, "--kinds"),
             split=split_option("random", pool),
             measure_again=measure_again,
+            refit_all=refit_all,
             on_progress=progress.on_progress,
+            on_fit=lambda about: say(f"fitting on every row: {about}"),
         )
     bundle = bundle_run(run, outcome.chosen)
     if as_json:
@@ -82,15 +89,17 @@ def select(
         say(outcome.grown)
     if outcome.kept:
         say(f"kept as chosen before: {', '.join(outcome.kept)}")
-    if outcome.lost:
-        raise MednError(f"nothing could be chosen for {'; for '.join(each.sentence for each in outcome.lost)}")
+    outcome.check_all_chosen()
 
 
 def _show(outcome: SelectOutcome, rows: int, bundle: Path) -> None:
     several = len({candidate.device for candidate in outcome.chosen}) > 1
     write_rows([_chosen_row(candidate, rows, several) for candidate in outcome.chosen], as_json=False)
     say(_gain_sentence(outcome))
+    say_never_calm(outcome.chosen)
     say_warnings(outcome.chosen)
+    if outcome.leaderboard.shipped_sentence:
+        say(outcome.leaderboard.shipped_sentence)
     size = format_bytes(bundle.stat().st_size)
     say(f"chosen in {format_duration(outcome.elapsed_s)}; the bundle is {bundle} ({size})")
 
@@ -115,9 +124,9 @@ def _chosen_row(candidate: Candidate, rows: int, with_device: bool) -> Row:
         **({"device": candidate.device} if with_device else {}),
         "kind": candidate.kind,
         "chosen": candidate.regressor,
-        "MAPE": percent(test.mape),
+        "MAPE": percent_between(test.mape, test.mape_low, test.mape_high),
         "median": percent(test.median),
-        "noise": percent(noise.median) if noise else None,
+        "noise": percent(noise.mean) if noise else None,
         "us/row": f"{costs.us(rows):.3g}",
         "kB": f"{costs.bytes / 1e3:.4g}",
         "load ms": f"{costs.load_ms:.3g}",
@@ -131,7 +140,8 @@ def _gain_sentence(outcome: SelectOutcome) -> str:
     gain = board.gain["accuracy"]
     over = board.gain["over"]
     points, low, high = (f"{100 * gain[name]:+.2f}" for name in ("value", "low", "high"))
-    accuracy = f"overall accuracy on test layers {percent(chosen['accuracy'])}"
+    told = percent_between(chosen["accuracy"], chosen["accuracy_low"], chosen["accuracy_high"])
+    accuracy = f"overall accuracy on test layers {told}"
     accuracy += "" if chosen["r2"] is None else f", mean R2 {chosen['r2']:.3f}"
     return f"{accuracy}; {points} points over {over} (95 % interval {low} to {high})"
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from medn.cli.output import AsJson, Row, say, write_json, write_record, write_rows
+from medn.cli.verbosity import is_verbose
+from medn.core.errors import UsageError
+from medn.core.mistaken import told_instead
 from medn.core.units import format_latency, percent
 
 if TYPE_CHECKING:
@@ -19,17 +21,25 @@ if TYPE_CHECKING:
 MOST_REASONS = 10
 """Reasons for failures that are shown; JSON has them all."""
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+
+def _not_a_file(path: Path) -> Path:
+    """A run folder may hold anything, or not be there yet. The only file that stands for one is its exported table."""
+    if path.is_file() and path.suffix != ".parquet":
+        raise UsageError(f"{path} is no run folder{told_instead(path)}")
+    return path
+
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", callback=_not_a_file)]
 
 
 def summary(
     run: RunArgument,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Also show how every statistic repeats.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a run holds and how well it repeats.
 
-    The noise floor is the difference between two halves of the visits to the same points.
+    The noise is how far two halves of the visits to the same points disagree, on average. --verbose also shows how
+    every statistic repeats.
 
     \b
     Examples:
@@ -44,7 +54,7 @@ def summary(
         if as_json:
             write_json(summary_json(run_summary, store))
         else:
-            write_summary(run_summary, store, verbose=verbose)
+            write_summary(run_summary, store, verbose=is_verbose())
 
 
 def summary_json(run_summary: RunSummary, store: Store) -> dict[str, Any]:
@@ -56,9 +66,7 @@ def write_summary(run_summary: RunSummary, store: Store, *, verbose: bool = Fals
     write_record(_overview(run_summary, store), as_json=False)
     write_rows([_kind_row(kind) for kind in run_summary.kinds], as_json=False)
     if verbose:
-        write_rows(
-            [{"statistic": name, **_noise(floor)} for name, floor in run_summary.repeatability.items()], as_json=False
-        )
+        write_rows([_repeats(name, floor) for name, floor in run_summary.repeatability.items()], as_json=False)
     shown = run_summary.failures[:MOST_REASONS]
     write_rows([{"points": count, "not measured because": reason} for reason, count in shown], as_json=False)
     if len(run_summary.failures) > len(shown):
@@ -76,11 +84,19 @@ def _overview(run_summary: RunSummary, store: Store) -> Row:
         "samples": run_summary.samples,
         "latency, idle": str(run_summary.target.idle),
         "latency, under load": str(run_summary.target.loaded),
-        "noise floor, idle": f"{percent(noise.median)} median, {percent(noise.mean)} mean" if noise else None,
-        "visits while the machine was slowed": run_summary.drifted_visits,
+        "noise, idle": f"{percent(noise.mean)}; half of the points: {percent(noise.median)}" if noise else None,
+        **_calm(run_summary),
         "disturbed samples": percent(run_summary.disturbed_samples),
+        **({"visits by processor time": by_processor} if (by_processor := run_summary.processor_time_visits) else {}),
         "measured on": "; ".join(describe_environment(environment) for environment in store.environments().values()),
     }
+
+
+def _calm(run_summary: RunSummary) -> Row:
+    """Runs of earlier versions tell only how many visits were slowed much."""
+    if run_summary.calm_visits is None:
+        return {"visits while the machine was slowed": run_summary.drifted_visits}
+    return {"calm visits": run_summary.calm_visits}
 
 
 def _kind_row(kind: KindSummary) -> Row:
@@ -92,12 +108,12 @@ def _kind_row(kind: KindSummary) -> Row:
         "lowest": format_latency(kind.latency_low_s),
         "median": format_latency(kind.latency_median_s),
         "highest": format_latency(kind.latency_high_s),
-        **_noise(kind.noise),
+        "noise": percent(kind.noise.mean) if kind.noise else None,
         "unstable": kind.unstable,
+        "never calm": kind.never_calm,
         "output error": percent(kind.output_error),
     }
 
 
-def _noise(floor: NoiseFloor | None) -> Row:
-    facts = asdict(floor) if floor else {}
-    return {"noise median": percent(facts.get("median")), "noise mean": percent(facts.get("mean"))}
+def _repeats(statistic: str, floor: NoiseFloor) -> Row:
+    return {"statistic": statistic, "noise": percent(floor.mean), "half of the points": percent(floor.median)}

@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medn.cli.completion import complete_shipped
+from medn.cli.curve import CurveOption, curve_after
 from medn.cli.export import write_dataset
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.summary import summary_json, write_summary
+from medn.cli.sweep_adaptive import AdaptiveOption, AimOption, adaptive_sweep, check_has_end, say_end
 from medn.cli.sweep_for import BatchSizeOption, DeviceOption, ForOption, ThreadsOption, config_text, keep_config
-from medn.core.errors import NothingMeasured, TooNoisy, UsageError
+from medn.core.errors import DeviceUnavailable, TooNoisy, UsageError
+from medn.core.shipped import CONFIGS, found_file
 from medn.core.units import format_duration, percent
 
 if TYPE_CHECKING:
     from medn.layer_generators.sweep import SweepConfig
+    from medn.measuring.sweep import NextPoints
     from medn.runs.folder import RunFolder
     from medn.runs.summary import RunSummary
 
 STRICT_NOISE = 0.05
-"""The median difference between two halves of the visits, at utilisation 0, that `--strict` allows."""
+"""The noise at utilisation 0 that `--strict` allows."""
 
 
 def seconds_option(text: str) -> float:
@@ -44,7 +49,14 @@ TimeOption = Annotated[
 MixOption = Annotated[bool, typer.Option("--mix-environments", help="Add to a run that was measured elsewhere.")]
 
 
-ConfigArgument = Annotated[list[str], typer.Argument(metavar="CONFIG", help="A sweep config (YAML).")]
+ConfigArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CONFIG",
+        help="A sweep config: a YAML file, or one of `medn list configs`.",
+        autocompletion=complete_shipped(CONFIGS),
+    ),
+]
 
 
 def sweep(
@@ -56,9 +68,12 @@ def sweep(
     run: RunOption = None,
     time: TimeOption = None,
     points: Annotated[int | None, typer.Option(min=1, help="Points to measure, instead of budget.points.")] = None,
+    until_error: AimOption = None,
+    adaptive: AdaptiveOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; measure nothing.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if the noise floor is above 5 %.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if the noise is above 5 %.")] = False,
     mix_environments: MixOption = False,
+    curve: CurveOption = True,
     as_json: AsJson = False,
 ) -> None:
     """Measure what a config describes, or what given models need.
@@ -66,17 +81,21 @@ def sweep(
     Every visit is kept as soon as it is made. The same command again goes on where the last one stopped.
     --for makes a config for models and keeps it in the run, as sweep.yaml: their own layers first, as the device runs
     them, then layers like them with other sizes. --dry-run prints it.
+    --until-error and --adaptive choose the points while measuring, where they tell most about all others.
 
     \b
     Examples:
-      medn sweep experiments/configs/quickstart.yaml --dry-run
-      medn sweep experiments/configs/quickstart.yaml --time 60
+      medn sweep quickstart --dry-run
+      medn sweep quickstart --time 60
       medn sweep laptop.yaml --run runs/evening --strict
       medn sweep --for timm:resnet18 nets/own.onnx --device onnxruntime --batch-size 1,4 --time 5m
+      medn sweep cpu-layers --until-error 8% --time 30m
+      medn sweep --for timm:resnet18 --adaptive --time 5m
     """
-    made = _made_config(config, models, devices, batch_size, threads, points, time)
-    chosen = _load(Path(config[0]), points) if made is None else _parse(made)
+    chosen, made = chosen_config(config, models, devices, batch_size, threads, points, time)
     seconds = chosen.budget.time_s if time is None else time
+    adaptive = adaptive or until_error is not None
+    check_has_end(chosen, adaptive, until_error, seconds)
     if dry_run:
         if made is not None and not as_json:
             typer.echo(made, nl=False)
@@ -88,18 +107,44 @@ def sweep(
     if made is not None:
         kept = keep_config(folder, made)
         say(f"the config is {kept}; to use it again, edited or not: medn sweep {kept} --run {folder.path}")
-    done = measure(chosen, folder, seconds, mix_environments)
+    choosing = adaptive_sweep(chosen, folder, until_error, seconds) if adaptive else None
+    done = measure(chosen, folder, seconds, mix_environments, choosing.next_points if choosing else None)
+    if choosing:
+        done["ended_by"] = choosing.last.end if choosing.last else ""
+        if done["finished"]:
+            say_end(choosing)
     with folder.store(must_exist=True) as store:
         from medn.runs.summary import summarise
 
         summary = summarise(store)
         files = [str(path) for path in write_dataset(store, folder.dataset)]
-        if as_json:
-            write_json({"run": str(folder.path), **done, "dataset": files, "summary": summary_json(summary, store)})
-        else:
+        told = summary_json(summary, store)
+        if not as_json:
             write_summary(summary, store)
+    curves = curve_after(folder.path, as_json) if curve and summary.visits else {}
+    if as_json:
+        write_json({"run": str(folder.path), **done, "dataset": files, "summary": told, **curves})
     say(f"The run lies in {folder.path}, its tables in {folder.dataset}. See it again: medn summary {folder.path}")
     _judge(summary, strict)
+    if done["given_up"]:
+        reasons = "; ".join(done["given_up"].values())
+        raise DeviceUnavailable(f"not all was measured: {reasons}. The same command goes on from there")
+
+
+def chosen_config(
+    config: Sequence[str],
+    models: Sequence[str],
+    devices: Sequence[str],
+    batch_size: str,
+    threads: int | None,
+    points: int | None,
+    seconds: float | None,
+) -> tuple[SweepConfig, str | None]:
+    """The config that is named, or the one that is made for models, and then its YAML too."""
+    if config and not models and ":" in config[0] and not Path(config[0]).exists():
+        raise UsageError(f"{config[0]} is no config; to measure what a model needs: medn sweep --for {config[0]}")
+    made = _made_config(config, models, devices, batch_size, threads, points, seconds)
+    return (_load(found_file(CONFIGS, config[0]), points) if made is None else parsed_sweep(made)), made
 
 
 def _made_config(
@@ -122,12 +167,12 @@ def _made_config(
     from medn.model.model_sources import is_source
 
     for name in config:  # a shell cannot tell further models from configs
-        if not is_source(name):
+        if not is_source(name) or Path(name).suffix in (".yaml", ".yml"):
             raise UsageError(f"--for makes the config itself; give it or {name}, not both")
     return config_text([*models, *config], devices, batch_size, threads, points, seconds)
 
 
-def _parse(written: str | Path) -> SweepConfig:
+def parsed_sweep(written: str | Path) -> SweepConfig:
     from medn.devices.backend import backends
     from medn.devices.probe import probes
     from medn.layer_generators.sweep import parse_sweep
@@ -136,7 +181,7 @@ def _parse(written: str | Path) -> SweepConfig:
 
 
 def _load(path: Path, points: int | None) -> SweepConfig:
-    config = _parse(path)
+    config = parsed_sweep(path)
     if points is None:
         return config
     if points < len(config.devices):
@@ -165,15 +210,27 @@ def _write_plan(config: SweepConfig, seconds: float | None, as_json: bool, table
     say(f"{len(plan.points)} points, {visits} visits, about {format_duration(expected_s)}{limit}; nothing was measured")
 
 
-def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_environments: bool) -> dict[str, Any]:
-    """Run the sweep, telling how far it is and how it ended."""
+def measure(
+    config: SweepConfig,
+    folder: RunFolder,
+    seconds: float | None,
+    mix_environments: bool,
+    next_points: NextPoints | None = None,
+) -> dict[str, Any]:
+    """Run the sweep, telling how far it is and how it ended; `next_points` chooses points instead of the config."""
     from medn.cli.progress import SweepProgress
     from medn.measuring.sweep import run_sweep
 
-    with SweepProgress(seconds) as progress, _ended_by_signals():
+    with SweepProgress(seconds, grows=next_points is not None) as progress, ended_by_signals():
         try:
             outcome = run_sweep(
-                config, folder, seconds=seconds, mix_environments=mix_environments, on_visit=progress.on_visit
+                config,
+                folder,
+                seconds=seconds,
+                mix_environments=mix_environments,
+                on_visit=progress.on_visit,
+                on_link=lambda machine, sentence: say(f"{machine}: {sentence.removeprefix(f'{machine}: ')}"),
+                next_points=next_points,
             )
         except KeyboardInterrupt:
             say(
@@ -182,9 +239,11 @@ def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_e
             raise
     for name, reason in outcome.probe_reasons.items():
         say(f"the probe {name} gave no number ({reason}); its cells are empty there")
-    if not outcome.finished:
+    for told in outcome.apart.values():
+        say(told)
+    if not outcome.finished and not outcome.given_up:
         say(f"time is up after {outcome.visits} visits; the same command goes on from there")
-    elif outcome.visits == 0:
+    elif outcome.visits == 0 and not next_points:
         say(f"{folder.path} is finished already; nothing was left to do")
     return {
         "visits": outcome.visits,
@@ -192,11 +251,13 @@ def measure(config: SweepConfig, folder: RunFolder, seconds: float | None, mix_e
         "elapsed_s": outcome.elapsed_s,
         "timed_s": outcome.timed_s,
         "probe_reasons": dict(outcome.probe_reasons),
+        "given_up": dict(outcome.given_up),
+        "apart": dict(outcome.apart),
     }
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """A request to terminate ends the work as an interrupt at the keyboard does: in order."""
 
     def interrupt(number: int, frame: object) -> None:
@@ -211,16 +272,14 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _judge(summary: RunSummary, strict: bool) -> None:
-    if not summary.visits:
-        reason, count = summary.failures[0]
-        raise NothingMeasured(f"none of {summary.points} points could be measured; {count} of them: {reason}")
+    summary.check_measured()
     if not strict:
         return
     noise = summary.idle_noise
     if noise is None:
-        raise TooNoisy("the noise floor is not known: no point at utilisation 0 has two visits yet")
-    if noise.median > STRICT_NOISE:
+        raise TooNoisy("the noise is not known: no point at utilisation 0 has two visits yet")
+    if noise.mean > STRICT_NOISE:
         raise TooNoisy(
-            f"the noise floor at utilisation 0 is {percent(noise.median)} (median of {noise.points} points, "
-            f"mean {percent(noise.mean)}); --strict allows {percent(STRICT_NOISE)}"
+            f"the noise at utilisation 0 is {percent(noise.mean)} (mean of {noise.points} points, half of which repeat "
+            f"within {percent(noise.median)}); --strict allows {percent(STRICT_NOISE)}"
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from medn.cli.completion import complete_several_devices
 from medn.cli.output import say
 from medn.core.errors import UsageError, unknown
 from medn.core.units import percent
@@ -28,7 +29,13 @@ ForOption = Annotated[
     ),
 ]
 DeviceOption = Annotated[
-    list[str], typer.Option("--device", metavar="NAMES", help="With --for: what to measure on; torch if left out.")
+    list[str],
+    typer.Option(
+        "--device",
+        metavar="NAMES",
+        help="With --for: what to measure on; torch if left out.",
+        autocompletion=complete_several_devices,
+    ),
 ]
 BatchSizeOption = Annotated[
     str, typer.Option("--batch-size", metavar="1,4", help="With --for: batch sizes; those of the models if left out.")
@@ -45,10 +52,9 @@ def config_text(
     seconds: float | None,
 ) -> str:
     """The sweep config for models, as YAML."""
+    from medn.api import config_for
     from medn.fusion.rules import rules_for
-    from medn.layer_generators.sweep import Measure
-    from medn.measuring.sweep_time import affordable_points
-    from medn.model.sweep_config import MEASURE, as_yaml, model_sweep
+    from medn.model.sweep_config import as_yaml
 
     chosen = _devices(devices)
     sizes = _batch_sizes(batch_sizes)
@@ -57,12 +63,8 @@ def config_text(
         _tell_unknown(source, model)
     if len({rules_for(device) is None for device in chosen}) > 1:
         say("not all of these devices fuse layers, and each measures what any of them runs: a command each is faster")
-    sweep = model_sweep(models, chosen, sizes, threads or 1)
-    if points is None and seconds is not None:
-        # Too little time leaves visits to be made later; all the models' own layers are in the plan.
-        points = max(affordable_points(seconds, Measure.model_validate(MEASURE), len(chosen)), sweep.own_points)
-    command = sweep_command(sources, chosen, sizes, threads)
-    return as_yaml(sweep.config(points or sweep.usual_points, seconds), command)
+    config = config_for(models, devices=chosen, batch_sizes=sizes, threads=threads or 1, points=points, time=seconds)
+    return as_yaml(config, sweep_command(sources, chosen, sizes, threads))
 
 
 def sweep_command(

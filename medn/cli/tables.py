@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from medn.cli.completion import complete_formats
 from medn.cli.output import AsJson, write_rows
 from medn.cli.predict import BundleArgument, DeviceOption, parse_texts
 
@@ -14,7 +15,9 @@ from medn.cli.predict import BundleArgument, DeviceOption, parse_texts
 def tables(
     bundle: BundleArgument,
     options: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Options of the format.")] = [],  # noqa: B006  # typer copies it
-    table_format: Annotated[str, typer.Option("--format", help="As `medn list formats` shows them.")] = "csv",
+    table_format: Annotated[
+        str, typer.Option("--format", help="As `medn list formats` shows them.", autocompletion=complete_formats)
+    ] = "csv",
     model: Annotated[
         str, typer.Option("--model", metavar="MODEL", help="FILE.onnx, timm:NAME or another source.")
     ] = "",

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from medn.cli.completion import complete_several_kinds, complete_several_regressors
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.progress import LINE_EVERY_S
 from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
+from medn.cli.verbosity import LOGGER, is_quiet
 from medn.core.errors import MednError, UsageError
 from medn.core.packages import need
 from medn.core.units import format_duration, percent
@@ -26,14 +28,33 @@ if TYPE_CHECKING:
     from medn.deployed.candidate import Candidate
     from medn.training.train_run import Plan, TrainOutcome
 
+UNUSED_SHARE = 0.1
+"""Of the time, from which on it is told that so much of it was not needed."""
+
 TimeOption = Annotated[
     float | None,
     typer.Option(
         "--time", metavar="TIME", parser=seconds_option, help="How long: 90s, 10m, 2h (5m); goes on when rerun."
     ),
 ]
-KindsOption = Annotated[str, typer.Option("--kinds", metavar="A,B", help="Layer kinds; all that are measured.")]
-RegressorsOption = Annotated[str, typer.Option("--regressors", metavar="A,B", help="Families; all there are.")]
+KindsOption = Annotated[
+    str,
+    typer.Option(
+        "--kinds",
+        metavar="A,B",
+        help="Layer kinds; all that are measured.",
+        autocompletion=complete_several_kinds,
+    ),
+]
+RegressorsOption = Annotated[
+    str,
+    typer.Option(
+        "--regressors",
+        metavar="A,B",
+        help="Families; all there are.",
+        autocompletion=complete_several_regressors,
+    ),
+]
 PoolOption = Annotated[
     bool, typer.Option("--pool", help="One regressor per kind for all devices, the device among its inputs.")
 ]
@@ -44,6 +65,15 @@ SetOption = Annotated[
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="These options and `settings` in a YAML file.")]
 SplitOption = Annotated[
     str, typer.Option("--split", help="random, range:COLUMN:VALUE (test above it) or device:NAME (test on it).")
+]
+
+
+OnOption = Annotated[
+    str, typer.Option("--on", metavar="PLACE", help="Where to fit: local, dask://HOST:PORT or slurm (--jobs at once).")
+]
+OnOptionOption = Annotated[
+    list[str],
+    typer.Option("--on-option", metavar="NAME=VALUE", help="With --on slurm: what submitit takes; may be repeated."),
 ]
 
 
@@ -66,12 +96,15 @@ def train(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try again what failed before, without more time.")
     ] = False,
+    on: OnOption = "local",
+    on_option: OnOptionOption = [],  # noqa: B006  # typer copies it
     as_json: AsJson = False,
 ) -> None:
     """Train regressors for every layer kind of a run.
 
-    Each family is tuned within its share of the time. The same command again keeps what is finished and does the rest;
-    with more --time it tunes on. The best one is chosen on validation layers and reported on test layers.
+    Every family shows once what it can do, and those that can still win get the time. The same command again keeps what
+    is finished and does the rest; with more --time it tunes on.
+    The best one is chosen on validation layers and reported on test layers.
 
     \b
     Examples:
@@ -81,6 +114,8 @@ def train(
       medn train runs/laptop --set medn.memory=off --set lightgbm.max_bin=255
       medn train runs/laptop --split range:flops:1e9
       medn train runs/gpus --pool
+      medn train runs/laptop --on dask://head:8786 --time 30m
+      medn train runs/laptop --on slurm --jobs 16 --on-option slurm_partition=cpu --on-option timeout_min=60
     """
     from medn.training.candidate_store import candidates_root
     from medn.training.config import TrainConfig, both, parse_settings, read_train_config
@@ -105,6 +140,8 @@ def train(
             on_progress=progress.on_progress,
             on_plan=progress.on_plan,
             on_wait=progress.on_wait,
+            on=on,
+            on_options=_place_options(on_option),
         )
     if as_json:
         write_json(_outcome_json(outcome))
@@ -112,11 +149,16 @@ def train(
         several = len({candidate.device for candidate in outcome.candidates}) > 1
         write_rows([_best_row(candidate, several) for candidate in outcome.best()], as_json=False)
         _write_failures(outcome)
+        say_never_calm(outcome.best())
         say_warnings(outcome.best())
     say(
         f"{len(outcome.candidates)} candidates, {outcome.trained} of them trained now in "
-        f"{format_duration(outcome.elapsed_s)}{_loading_time(outcome, processes)}, in {candidates_root(run, chosen)}"
+        f"{format_duration(outcome.elapsed_s)}{_loading_time(outcome)}, in {candidates_root(run, chosen)}"
     )
+    if outcome.trained and outcome.unused_s >= UNUSED_SHARE * (time or file.time_s):
+        say(f"no family gained any more: {format_duration(outcome.unused_s)} of the time were not needed")
+    if outcome.retries:
+        say(f"{outcome.retries} fits were begun again, because their workers were lost")
     if not outcome.best():
         raise MednError("no regressor could be trained; the reasons are above")
 
@@ -127,6 +169,15 @@ def names_option(text: str, option: str) -> list[str]:
     if not all(names):
         raise UsageError(f"{option}: must be names with commas between them, as in a,b (got {text!r})")
     return list(dict.fromkeys(names))
+
+
+def _place_options(arguments: Sequence[str]) -> dict[str, Any]:
+    from medn.estimator.table_files import read_value
+
+    pairs = [argument.partition("=") for argument in arguments]
+    if wrong := [argument for argument, pair in zip(arguments, pairs, strict=True) if not (pair[0] and pair[1])]:
+        raise UsageError(f"--on-option {wrong[0]!r}: must be written as NAME=VALUE")
+    return {name.strip(): read_value(value.strip()) for name, _, value in pairs}
 
 
 def split_option(text: str, pool: bool) -> Split:
@@ -144,14 +195,21 @@ def need_libraries() -> None:
     need("training", "optuna", "safetensors")
 
 
-def _loading_time(outcome: TrainOutcome, jobs: int) -> str:
-    seconds = outcome.loading_s / jobs
+def _loading_time(outcome: TrainOutcome) -> str:
+    seconds = outcome.loading_s / outcome.processes
     return f" ({format_duration(seconds)} of it to load libraries)" if seconds >= 1 else ""
+
+
+def say_never_calm(candidates: Sequence[Candidate]) -> None:
+    """The test errors of rows that something slowed at every visit, apart from those of the others."""
+    for candidate in candidates:
+        if candidate.scores and (told_apart := candidate.scores.told_apart(f"{candidate.kind} on {candidate.device}")):
+            say(told_apart)
 
 
 def say_warnings(candidates: Sequence[Candidate]) -> None:
     for warning in [candidate.warning for candidate in candidates if candidate.warning]:
-        say(warning)
+        LOGGER.warning("%s", warning)
 
 
 def _best_row(candidate: Candidate, with_device: bool) -> Row:
@@ -167,13 +225,15 @@ def _best_row(candidate: Candidate, with_device: bool) -> Row:
         "median": percent(test.median),
         "within 10 %": percent(test.within_10),
         "R2": None if test.r2 is None else f"{test.r2:.3f}",
-        "noise": percent(noise.median) if noise else None,
+        "noise": percent(noise.mean) if noise else None,
         "us/row": f"{candidate.row_us:.0f}",
         "bytes": f"{candidate.size_bytes:,}",
     }
 
 
 def _write_failures(outcome: TrainOutcome) -> None:
+    from medn.training.fit_processes import NO_TIME
+
     rows: list[Row] = [
         {"device": failure.device, "kind": failure.kind, "regressor": None, "not trained because": failure.reason}
         for failure in outcome.refused
@@ -186,9 +246,12 @@ def _write_failures(outcome: TrainOutcome) -> None:
             "not trained because": failure.reason,
         }
         for failure in outcome.candidates
-        if not failure.is_good
+        if not failure.is_good and not failure.reason.startswith(NO_TIME)
     ]
     write_rows(rows, as_json=False)
+    late = sorted({each.regressor for each in outcome.candidates if each.reason.startswith(NO_TIME)})
+    if late:
+        say(f"no time was left to try {', '.join(late)}: medn train RUN again does that")
 
 
 def _outcome_json(outcome: TrainOutcome) -> dict[str, Any]:
@@ -214,7 +277,7 @@ class TrainProgress:
         self._next_line = clock.monotonic() + LINE_EVERY_S
 
     def __enter__(self) -> TrainProgress:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not is_quiet():
             from rich.console import Console
             from rich.live import Live
 
@@ -259,10 +322,10 @@ class TrainProgress:
 
         from medn.training.train_run import best_candidates, validation_error
 
-        table = Table("device", "kind", "best so far", "validation MAPE", "noise floor", title=self._done)
+        table = Table("device", "kind", "best so far", "validation MAPE", "noise", title=self._done)
         table.caption = self._waiting
         for candidate in best_candidates(self._candidates):
             noise, error = candidate.facts.noise, percent(validation_error(candidate))
-            floor = percent(noise.median) if noise else "-"
+            floor = percent(noise.mean) if noise else "-"
             table.add_row(candidate.device, candidate.kind, candidate.regressor, error, floor)
         return table

@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import medn
+from medn.capture.captured_model import CapturedModel, parse_captured
 from medn.core.errors import UsageError, unknown
 from medn.core.ranges import MeasuredRange
+from medn.core.values import plain
 from medn.estimator.estimator import Estimator
 from medn.estimator.prediction import Predictions
 from medn.predictor.predictor import Predictor
+from medn.serving.model_reader import ModelReader
 
 Json = dict[str, Any]
+
+JSON_TYPE = "application/json"
+ONNX_TYPES = ("application/octet-stream", "application/onnx", "application/x-onnx")
+MODEL_PARAMETERS = {"batch_size": int, "utilization": float, "device": str}
+"""What the address of a model may say, beside its path."""
 
 
 class TooLarge(UsageError):
@@ -25,8 +33,11 @@ class TooLarge(UsageError):
 class Answers:
     """Answers from one bundle, in any thread."""
 
-    def __init__(self, path: Path, device: str | None = None, max_rows: int = 100_000) -> None:
+    def __init__(
+        self, path: Path, device: str | None = None, max_rows: int = 100_000, reader: ModelReader | None = None
+    ) -> None:
         first = medn.load(path, device)
+        self.reader = reader
         self.default = first.device
         self.max_rows = max_rows
         self.bundle = first.bundle
@@ -43,7 +54,7 @@ class Answers:
         kind = query.pop("kind")
         if not isinstance(kind, str):
             raise UsageError(f"kind: must be a string (got {kind!r})")
-        return {name: _number(value) for name, value in predictor.layer(kind, **query)._asdict().items()}
+        return {name: _number(value) for name, value in predictor.layer(kind, **query).as_json().items()}
 
     def predict(self, body: bytes | bytearray) -> Json:
         """Many layers: `columns` or `rows`, all of one `kind` or with a kind for each."""
@@ -58,6 +69,27 @@ class Answers:
                 f"(got {', '.join(map(repr, query)) or 'neither'})"
             )
         return _as_json(predictor.predict(self._table(query), kind))
+
+    def model(self, body: bytes | bytearray, media_type: str, parameters: Mapping[str, str]) -> Json:
+        """A whole model: captured and saved as JSON, or an ONNX file; how it runs stands in the address."""
+        given = _conditions(parameters)
+        predictor = self._predictor(given)
+        batch_size, utilization = given.pop("batch_size", None), given.pop("utilization", 0.0)
+        captured = self._captured(body, media_type, batch_size)
+        if len(captured.layers) > self.max_rows:
+            raise TooLarge(f"{len(captured.layers)} layers are more than this server takes at once ({self.max_rows})")
+        try:
+            found: Json = plain(predictor.model(captured, None, batch_size, utilization).as_json())
+        except (OverflowError, FloatingPointError) as error:
+            raise UsageError(f"the model: its sizes are too large to be counted ({error})") from None
+        return {"layers_count": len(captured.layers), **found}
+
+    def _captured(self, body: bytes | bytearray, media_type: str, batch_size: int | None) -> CapturedModel:
+        if media_type == JSON_TYPE:
+            return parse_captured(body, "the model")
+        if self.reader is None:
+            raise UsageError(f"ONNX files are not read here; send a captured model as {JSON_TYPE}")
+        return self.reader.read(body, batch_size)
 
     def _predictor(self, query: Json) -> Predictor:
         device = query.pop("device", self.default)
@@ -98,6 +130,19 @@ def parse_request(body: bytes | bytearray) -> Json:
     return content
 
 
+def _conditions(parameters: Mapping[str, str]) -> Json:
+    given: Json = {}
+    for name, text in parameters.items():
+        if name not in MODEL_PARAMETERS:
+            raise UsageError(unknown("parameter", name, MODEL_PARAMETERS))
+        try:
+            given[name] = MODEL_PARAMETERS[name](text)
+        except ValueError:
+            wanted = "a whole number" if MODEL_PARAMETERS[name] is int else "a number"
+            raise UsageError(f"{name}: must be {wanted} (got {text!r})") from None
+    return given
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a JSON number")
 
@@ -128,13 +173,13 @@ def _about(estimator: Estimator) -> Json:
     return {
         "level": estimator.level,
         "defaults": estimator.query.defaults,
-        "measured": _measured(estimator.range, names),
+        "measured": measured_range(estimator.range, names),
         "constants": {name: value for name, value in estimator.constants.items() if name in names},
         "further": list(estimator.further),
     }
 
 
-def _measured(measured: MeasuredRange, names: Iterable[str]) -> Json:
+def measured_range(measured: MeasuredRange, names: Iterable[str]) -> Json:
     """For each column of a query that varied: the lowest and the highest number, or the categories that were seen."""
     ranges: Json = {}
     for column, name in enumerate(measured.schema.names):

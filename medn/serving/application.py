@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from medn.core.errors import MednError, did_you_mean
-from medn.serving.answers import Answers, TooLarge
+from medn.serving.access import GuardedApplication
+from medn.serving.answers import JSON_TYPE, ONNX_TYPES, Answers, TooLarge
+from medn.serving.docs_page import POLICY, docs_page
+from medn.serving.limits import ServerLimits
 from medn.serving.metrics import Metrics
+from medn.serving.model_reader import ModelReader
 from medn.serving.schema import openapi
 
 PAGE = Path(__file__).with_name("page.html")
-LAYER_BYTES = 65_536
-"""One layer is never larger. It is predicted in the event loop, which it must not block."""
-ARRIVAL_S = 30.0
-"""How long the body of a request may take to arrive."""
 PAGE_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 )
@@ -36,21 +35,11 @@ PAGE_POLICY = (
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class ServerLimits:
-    """Limits of one request, and of all of them together."""
-
-    size_bytes: int = 16_000_000
-    rows: int = 100_000
-    connections: int = 256
-    waiting_bytes: int = 64_000_000
-    """Of all requests that were received and are not answered yet."""
-
-
-def application(path: Path, device: str | None, limits: ServerLimits) -> ASGIApp:
-    """The ASGI application for one bundle."""
+def application(path: Path, device: str | None, limits: ServerLimits, token: str = "") -> ASGIApp:
+    """The ASGI application for one bundle; with a token, for those who bring it."""
     metrics = Metrics()
-    endpoints = Endpoints(Answers(path, device, limits.rows), metrics, limits)
+    reader = ModelReader(limits.answer_s)
+    endpoints = Endpoints(Answers(path, device, limits.rows, reader), metrics, limits, bool(token))
     routes = [Route(path, endpoint, methods=[method]) for path, (method, endpoint) in endpoints.table.items()]
     handlers: dict[Any, Any] = {
         HTTPException: endpoints.refused,
@@ -60,38 +49,45 @@ def application(path: Path, device: str | None, limits: ServerLimits) -> ASGIApp
     }
     served = Starlette(routes=routes, exception_handlers=handlers, lifespan=endpoints.lifespan)
     served.router.redirect_slashes = False  # an address is right or wrong
-    return MeteredApplication(served, metrics, frozenset(endpoints.table))
+    guarded = GuardedApplication(served, token) if token else served
+    return MeteredApplication(guarded, metrics, frozenset(endpoints.table))
 
 
 class Endpoints:
     """The handlers of all addresses."""
 
-    def __init__(self, answers: Answers, metrics: Metrics, limits: ServerLimits) -> None:
+    def __init__(self, answers: Answers, metrics: Metrics, limits: ServerLimits, with_token: bool = False) -> None:
         self.answers = answers
         self.metrics = metrics
         self.limits = limits
-        self.pending = PendingBodies(limits.waiting_bytes, metrics)
+        self.pending = PendingBodies(limits.waiting_bytes, metrics, limits.arrival_s)
         self.about = _encoded(answers.about())
-        self.schema = _encoded(openapi(answers))
+        document = openapi(answers, limits, with_token)
+        self.schema = _encoded(document)
+        self.docs = docs_page(document)
         self.page = PAGE.read_bytes()
         self.table: dict[str, tuple[str, Endpoint]] = {
             "/v1/layer": ("POST", self.layer),
             "/v1/predict": ("POST", self.predict),
+            "/v1/model": ("POST", self.model),
             "/v1/bundle": ("GET", self._fixed(self.about)),
             "/openapi.json": ("GET", self._fixed(self.schema)),
             "/healthz": ("GET", self._fixed(_encoded({"status": "ok"}))),
             "/metrics": ("GET", self.counts),
+            "/docs": ("GET", self.documentation),
             "/": ("GET", self.front),
         }
 
     @asynccontextmanager
     async def lifespan(self, application: Starlette) -> AsyncIterator[None]:
-        """The thread for tables ends with the server, after the requests it still has."""
-        with ThreadPoolExecutor(1, "tables") as self.worker:
+        """The threads for tables and for models end with the server, after the requests they still have."""
+        with ThreadPoolExecutor(1, "tables") as self.tables, ThreadPoolExecutor(1, "models") as self.models:
             yield
+            if self.answers.reader is not None:  # by now nobody waits for what it reads
+                self.answers.reader.stop()
 
     async def layer(self, request: Request) -> Response:
-        async with self.pending.body(request, min(LAYER_BYTES, self.limits.size_bytes)) as body:
+        async with self.pending.body(request, min(self.limits.layer_bytes, self.limits.size_bytes)) as body:
             answer = self.answers.layer(body)
         self.metrics.layers.inc()
         return _json(_encoded(answer))
@@ -103,15 +99,40 @@ class Endpoints:
                 answer = self.answers.predict(body)
                 return answer["rows"], _encoded(answer)
 
-            rows, encoded = await asyncio.get_running_loop().run_in_executor(self.worker, work)
+            rows, encoded = await self._in_time(self.tables, work)
         self.metrics.layers.inc(rows)
         return _json(encoded)
+
+    async def model(self, request: Request) -> Response:
+        media_types = (JSON_TYPE, *ONNX_TYPES)
+        async with self.pending.body(request, self.limits.model_bytes, media_types) as body:
+            parameters = dict(request.query_params)
+
+            def work() -> tuple[int, bytes]:
+                answer = self.answers.model(body, _media_type(request), parameters)
+                return answer.pop("layers_count"), _encoded(answer)
+
+            layers, encoded = await self._in_time(self.models, work)
+        self.metrics.layers.inc(layers)
+        return _json(encoded)
+
+    async def _in_time(self, worker: ThreadPoolExecutor, work: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+        """What a thread computes. What does not begin in time is not begun; what has begun is left alone."""
+        try:
+            async with asyncio.timeout(self.limits.answer_s):
+                return await asyncio.get_running_loop().run_in_executor(worker, work)
+        except TimeoutError:
+            message = f"no answer within {self.limits.answer_s:g} s; ask for less at once, or try again later"
+            raise HTTPException(503, message, {"retry-after": "1"}) from None
 
     async def counts(self, request: Request) -> Response:
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def front(self, request: Request) -> Response:
         return Response(self.page, media_type="text/html", headers={"content-security-policy": PAGE_POLICY})
+
+    async def documentation(self, request: Request) -> Response:
+        return Response(self.docs, media_type="text/html", headers={"content-security-policy": POLICY})
 
     async def refused(self, request: Request, error: HTTPException) -> Response:
         sentence = error.detail
@@ -171,16 +192,19 @@ class MeteredApplication:
 class PendingBodies:
     """The bodies of requests that are not answered yet: all of them together have a bounded size."""
 
-    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
+    def __init__(self, max_bytes: int, metrics: Metrics, arrival_s: float) -> None:
         self.max_bytes = max_bytes
+        self.arrival_s = arrival_s
         self.metrics = metrics
 
     @asynccontextmanager
-    async def body(self, request: Request, limit: int) -> AsyncIterator[bytearray]:
+    async def body(
+        self, request: Request, limit: int, media_types: Sequence[str] = (JSON_TYPE,)
+    ) -> AsyncIterator[bytearray]:
         """The body of a request, which counts from its first byte until it is answered."""
         content = bytearray()
         try:
-            async for chunk in _chunks(request, limit):
+            async for chunk in _chunks(request, limit, media_types, self.arrival_s):
                 if self.metrics.waiting_bytes + len(chunk) > self.max_bytes:
                     message = f"requests of more than {self.max_bytes} bytes wait already; try again later"
                     raise HTTPException(503, message, {"retry-after": "1"})
@@ -191,24 +215,29 @@ class PendingBodies:
             self.metrics.waiting_bytes -= len(content)
 
 
-async def _chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _chunks(request: Request, limit: int, media_types: Sequence[str], arrival_s: float) -> AsyncIterator[bytes]:
     """The body of a request as it arrives, refused as soon as it is known to be too large, before it is read."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise HTTPException(415, f"the request must be application/json (got {media_type or 'no content type'})")
+    media_type = _media_type(request)
+    if media_type not in media_types:
+        allowed = " or ".join(media_types)
+        raise HTTPException(415, f"the request must be {allowed} (got {media_type or 'no content type'})")
     too_large = HTTPException(413, f"the request is larger than the {limit} bytes that this server takes here")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise too_large
     received = 0
-    until = asyncio.get_running_loop().time() + ARRIVAL_S
+    until = asyncio.get_running_loop().time() + arrival_s
     stream = aiter(request.stream())
     while True:
         try:
             async with asyncio.timeout_at(until):
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise HTTPException(408, f"the request did not arrive within {ARRIVAL_S:g} s") from None
+            raise HTTPException(408, f"the request did not arrive within {arrival_s:g} s") from None
         if chunk is None:
             return
         received += len(chunk)

@@ -15,7 +15,7 @@ from medn.bundle.bundle import read_bundle, write_bundle
 from medn.cli.main import run as medn
 from medn.core.errors import UsageError
 from medn.core.values import Samples
-from medn.devices.backend import backends
+from medn.devices.backend import Backend, backends
 from medn.model import measured_models as measuring
 from medn.model.composition import load_composition
 
@@ -144,11 +144,42 @@ def test_a_model_is_called_as_its_example_says_and_gives_its_first_output() -> N
     assert module(*given).tolist() == [1, 1]
 
 
-def test_processor_time_counts_where_it_is_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = Samples(np.array([3.0, 4.0]), np.array([2.0, 5.0]), np.array([True, False]))
-    monkeypatch.setattr(measuring, "take_samples", lambda *given: samples)
-    made = {"net": lambda: (torch.nn.ReLU(), (torch.zeros(2),))}
-    by_clock, by_processor = (
-        measuring.measure_models(backends["torch"], made, processor_time=asked)["net"] for asked in (False, True)
-    )
-    assert (by_clock.seconds, by_processor.seconds) == (3.0, 2.0)
+def samples(wall_s: float, cpu_s: float, preempted: bool) -> Samples:
+    return Samples(np.full(2, wall_s), np.full(2, cpu_s), np.full(2, preempted))
+
+
+WAITED = samples(3.0, 1.0, preempted=True)
+
+
+def seconds_of_two(monkeypatch: pytest.MonkeyPatch, backend: Backend, *timed: Samples) -> list[float]:
+    """Two models in one round, and whatever is timed after them, timed so."""
+    answers = iter(timed)
+    monkeypatch.setattr(measuring, "ROUNDS", 1)
+    monkeypatch.setattr(measuring, "take_samples", lambda *given: next(answers))
+    made = dict.fromkeys(("one", "two"), lambda: (torch.nn.ReLU(), (torch.zeros(2),)))
+    found = [each.seconds for each in measuring.measure_models(backend, made).values()]
+    assert not list(answers)
+    return found
+
+
+@pytest.mark.parametrize(("cpu_s", "counted"), [(2.0, 1.0), (0.1, 3.0)], ids=["calling thread", "other threads"])
+def test_a_preempted_model_counts_by_processor_time_where_others_show_that_it_tells(
+    cpu_s: float, counted: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = samples(2.0, cpu_s, preempted=False)
+    assert seconds_of_two(monkeypatch, backends["torch"], WAITED, other) == [counted, 2.0]
+
+
+def test_where_every_model_was_preempted_a_short_one_shows_whether_processor_time_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short = samples(1e-4, 1e-4, preempted=False)
+    assert seconds_of_two(monkeypatch, backends["torch"], WAITED, WAITED, short) == [1.0, 1.0]
+    assert seconds_of_two(monkeypatch, backends["torch"], WAITED, WAITED, WAITED) == [3.0, 3.0]
+
+
+def test_a_model_elsewhere_than_on_the_host_never_counts_by_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere(type(backends["torch"])):  # type: ignore[misc]
+        runs_on_host = False
+
+    assert seconds_of_two(monkeypatch, Elsewhere(), WAITED, samples(2.0, 2.0, preempted=False)) == [3.0, 2.0]

@@ -218,7 +218,7 @@ def test_an_extra_of_a_shipped_kind_can_be_part_of_its_layers(tmp_path: Path) ->
         (["--rename", "heads=tokens"], "--rename: two columns would have one name"),
         (["--rename", "heads=status"], "status: this name has a meaning of its own"),
         (["--rename", "algorithm=dtype"], "dtype is a condition and must be one of"),
-        (["--map", "mapping.yaml"], "either --map MAPPING, or --kind NAME"),
+        (["--map", "mapping.yaml"], "--map MAPPING, --kind NAME with --latency COLUMN, or --plan DIR"),
         (["--latency", ""], "--kind needs --latency COLUMN"),
     ],
 )

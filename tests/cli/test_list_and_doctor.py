@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medn.cli import doctor
+from medn.cli import doctor, doctor_checks
 from medn.cli.main import run
 from medn.devices.backend import backends
 from medn.layer_generators.kind import layer_kinds
@@ -40,10 +40,16 @@ def test_listing_nothing_in_particular_counts_what_there_is(data: Any) -> None:
         "regressors",
         "forms",
         "formats",
+        "tools",
         "plugins",
         "configs",
+        "mappings",
     }
     assert set(counts) == listings
+
+
+def test_a_regressor_in_full_lists_what_can_be_set(data: Any) -> None:
+    assert data("list", "regressors", "ridge")["settings"] == ["degree=2", "alpha=1.0"]
 
 
 def test_kinds_are_those_of_the_registry(data: Any) -> None:
@@ -129,12 +135,12 @@ def test_doctor_fails_where_no_device_is_available(
     ("governor", "status"), [("performance", "ok"), ("powersave", "warn"), ("schedutil", "warn"), (None, "warn")]
 )
 def test_only_a_steady_governor_is_well(governor: str | None, status: str) -> None:
-    assert doctor._governor(governor).status == status
+    assert doctor_checks._governor(governor).status == status
 
 
 @pytest.mark.parametrize(("quota", "status"), [(None, "ok"), (2.0, "ok"), (1.5, "warn")])
 def test_a_cpu_quota_below_the_cores_is_a_warning(quota: float | None, status: str) -> None:
-    assert doctor._quota(quota, cores=2).status == status
+    assert doctor_checks._quota(quota, cores=2).status == status
 
 
 def test_the_schema_is_a_json_schema(data: Any) -> None:

@@ -40,7 +40,10 @@ def test_json_is_the_prediction(bundle: str, capsys: Capture) -> None:
 
 def test_a_layer_outside_is_said_to_be(bundle: str, capsys: Capture) -> None:
     assert medn(["predict", bundle, "linear", "in_features=100000", "out_features=1"]) == 0
-    assert "lies outside what was measured" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "lies outside what was measured" in said
+    assert "in_features=" in said
+    assert "(edge: " in said
 
 
 def test_a_table_comes_back_with_predictions(bundle: str, tmp_path: Path, capsys: Capture) -> None:

@@ -45,7 +45,7 @@ def test_every_verb_and_the_bundle_tell_the_same_errors_and_coverage(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = "median,ridge,roofline,test-law"
-    trained = told(capsys, "train", str(run), "--time", "2", "--regressors", names)
+    trained = told(capsys, "train", str(run), "--time", "30", "--regressors", names)
     assert min(each["outside"] for each in trained["candidates"]) > 0, "the point of this test are rows outside"
     (chosen,) = told(capsys, "select", str(run))["chosen"]
     by_name = {row["candidate"]: of_row(row) for row in told(capsys, "leaderboard", str(run))["rows"]}

@@ -95,13 +95,13 @@ def test_strict_refuses_noise_above_what_is_allowed(
     monkeypatch.setattr(sweep_verb, "STRICT_NOISE", allowed)
     config, folder, _ = finished
     assert run(["sweep", str(config), "--run", str(folder), "--strict"]) == code
-    assert ("noise floor at utilisation 0" in capsys.readouterr().err) == (code == 4)
+    assert ("noise at utilisation 0" in capsys.readouterr().err) == (code == 4)
 
 
 def test_summary_shows_kinds_noise_and_machine(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["summary", str(finished[1])]) == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("linear", "idle", "noise floor", "torch 2", " us"))
+    assert all(word in shown for word in ("linear", "idle", "noise, idle", "torch 2", " us"))
 
 
 def test_a_verbose_summary_shows_every_statistic(finished: Finished, capsys: pytest.CaptureFixture[str]) -> None:
