@@ -28,6 +28,7 @@ EXAMPLES = {
     "layer-times": ("medn.exporting.conformance", 4),
     "leaky_relu": ("medn.layer_generators.kind_conformance", 15),
     "bayesian_ridge": ("medn.regressors.conformance", 12),
+    "time-profile": ("medn.benchmark_tools.conformance", 11),
     "markdown": ("medn.exporting.conformance", 4),
 }
 """By name, the suite it belongs to and how many tests there are at least."""
@@ -36,7 +37,7 @@ EXAMPLES = {
 def with_examples(folder: Path) -> dict[str, str]:
     """The environment in which the examples, written into a folder, are plug-ins."""
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "CONTRIBUTING.md").read_text(), re.S | re.M)
-    modules = {f"example_{place}": code for place, code in enumerate(blocks)}
+    modules = {f"example_{place}": code for place, code in enumerate(blocks) if ".register" in code}
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(code)
     plugins, paths = [*modules, "medn_example.entries"], [folder, ROOT / "tests" / "example_package", ROOT]

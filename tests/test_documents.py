@@ -1,11 +1,13 @@
-"""What the documents show is true: examples run, configs parse, links lead somewhere."""
+"""What the documents show is true: configs parse, examples of plug-ins work, links lead somewhere.
+
+Code and commands are tried in tests/docs.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from medn.layer_generators.sweep import parse_sweep
 from medn.training.config import read_train_config
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def blocks(language: str, *documents: Path) -> list[str]:
@@ -47,28 +49,10 @@ def test_a_training_config_that_is_shown_parses(config: str, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def folder_with_bundle(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `medn quickstart` would have been run, with made-up measurements."""
-    from medn.choosing.bundling import bundle_run
-    from medn.training.candidate_store import load_candidates
-    from medn.training.train_run import train_run
-
-    folder = tmp_path_factory.mktemp("documents")
-    measured = write_run(folder / "runs" / "quickstart")
-    train_run(measured, seconds=1.0, families=["linear"])
-    bundle_run(measured, load_candidates(measured / "candidates"))
-    return folder
-
-
-@pytest.mark.parametrize("code", blocks("python", ROOT / "README.md"))
-def test_an_example_of_the_readme_runs(code: str, folder_with_bundle: Path) -> None:
-    run(code, folder_with_bundle)
-
-
-@pytest.fixture(scope="module")
 def contributed() -> dict[str, str]:
     """The example classes of CONTRIBUTING.md by the word that follows `class`."""
-    return {re.findall(r"^class (\w+)", code, re.M)[0]: code for code in blocks("python", ROOT / "CONTRIBUTING.md")}
+    examples = blocks("python", ROOT / "CONTRIBUTING.md")
+    return {name: code for code in examples for name in re.findall(r"^class (\w+)", code, re.M)}
 
 
 def test_the_example_kind_builds_what_it_says_and_knows_itself(contributed: dict[str, str]) -> None:
@@ -87,6 +71,14 @@ operation = operation_of(torch.ops.aten.pixel_shuffle.default, (given, 2), {}, o
 assert kind.recognise(operation) == Recognised(layer.values, batch_size=5)
 """
     run(contributed["PixelShuffle"] + check)
+
+
+def test_the_example_benchmark_tool_reads_what_it_is_for(contributed: dict[str, str]) -> None:
+    check = """
+(result,) = benchmark_tools["time-profile"].read(Path("linear-1.log"), "total time : 1.25 ms")
+assert (result.stem, result.seconds, result.statistic) == ("linear-1", (0.00125,), "mean")
+"""
+    run(contributed["TimeProfile"] + check)
 
 
 def test_the_example_sampler_draws(contributed: dict[str, str]) -> None:
