@@ -12,40 +12,22 @@ run that is broken off goes on where it was. Writes automl_peers.{md,json}.
 from __future__ import annotations
 
 import argparse
-import importlib
 import itertools
-import json
-import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from experiments.peers.environments import PeerFailed, interpreter
 from experiments.peers.medn_verbs import RUN, verb
-from experiments.peers.model import Rows
-from experiments.script import end_with
+from experiments.peers.training import PEERS, PREPARED, RAW, ROOT, Allowed, Trained, core_of, trained, write_rows
+from experiments.script import end_with, named
 from experiments.tables import markdown_table, write_tables
-from medn.core.errors import UsageError, unknown
-from medn.core.metrics import score
-from medn.core.splits import Split
+from medn.core.errors import UsageError
 from medn.core.table import Array
-from medn.core.text import last_line
-from medn.runs.inputs import InputChoice
-from medn.runs.tables import kind_table, read_source
 
-PEERS = {name: f"experiments.peers.{name}" for name in ("autogluon", "flaml", "mljar")}
 OWN = "experiments.peers.medn_verbs"
-ROOT = Path(__file__).resolve().parents[1]
 IMPORTS = ROOT / "experiments" / "imports"
-RAW, PREPARED = "raw columns", "medn's inputs"
 COSTS = ("us, 1 row", "ms, 10,000 rows", "MB", "fit s", "fit CPU s")
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 Row = dict[str, Any]
 
 TABLES: Mapping[str, tuple[str, str]] = {
@@ -55,17 +37,6 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "aic gemm": ("aic_gemm.csv.gz", "aic_gemm.yaml"),
 }
 """By name: the file below --data, and the mapping that imports it."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """One program on one table with one seed."""
-
-    who: str
-    inputs: str
-    error: float | None
-    costs: Mapping[str, Any]
-    note: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,9 +61,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
-    peers = _named("peer", options.peers, PEERS)
+    peers = named("peer", options.peers, PEERS)
     rows: list[Row] = []
-    for table in _named("table", options.tables, TABLES):
+    for table in named("table", options.tables, TABLES):
         trained = [each for seed in range(options.seeds) for each in everybody(table, peers, seed, options)]
         rows += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
     about = {
@@ -105,21 +76,14 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
     return rows, about
 
 
-def _named(what: str, names: str, allowed: Mapping[str, object]) -> list[str]:
-    for name in (chosen := [name for name in names.split(",") if name]):
-        if name not in allowed:
-            raise UsageError(unknown(what, name, allowed))
-    return chosen
-
-
 def everybody(table: str, peers: Sequence[str], seed: int, options: argparse.Namespace) -> list[Trained]:
     """medn, and every peer with both sorts of inputs, on one table split by one seed."""
     folder = (options.out / "automl_peers" / table / str(seed)).resolve()
     measured = lay_out(table, seed, folder, options)
-    results = [trained(OWN, RAW, folder, measured, seed, options)]
-    for peer, inputs in itertools.product(peers, (RAW, PREPARED)):
-        results.append(trained(PEERS[peer], inputs, folder, measured, seed, options))
-    return results
+    environments = (options.environments or options.out / "environments").resolve()
+    allowed = Allowed(options.seconds, core_of(options.core), environments)
+    asked = [(OWN, RAW), *((PEERS[peer], inputs) for peer in peers for inputs in (RAW, PREPARED))]
+    return [trained(module, inputs, folder, measured, seed, allowed) for module, inputs in asked]
 
 
 def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) -> Array:
@@ -131,68 +95,7 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
             verb("import", str(options.data / file), "--map", str(IMPORTS / mapping), "--run", str(folder / RUN))
         except RuntimeError as error:
             raise UsageError(f"{table}: {error}") from None
-    source = read_source(folder / RUN)
-    (kind,) = source.rows
-    prepared = kind_table(source, kind).table
-    parts = Split().parts(prepared, seed)
-    learned = parts.learned
-    raw = kind_table(source, kind, choice=InputChoice(("raw",))).table
-    for name, made in ((RAW, raw), (PREPARED, prepared)):
-        categories = {category: np.array(names) for category, names in made.schema.categories.items()}
-        inputs, logs = made.inputs[learned], np.log(made.target[learned])
-        names = list(made.schema.names)
-        Rows(names, categories, inputs, logs, made.groups[learned], made.inputs[parts.test]).write(
-            rows_file(folder, name)
-        )
-    return prepared.target[parts.test]
-
-
-def rows_file(folder: Path, inputs: str) -> Path:
-    return folder / ("raw.npz" if inputs == RAW else "prepared.npz")
-
-
-def trained(
-    module: str, inputs: str, folder: Path, measured_s: Array, seed: int, options: argparse.Namespace
-) -> Trained:
-    """One program trained, or as it was kept; what goes wrong is its note."""
-    peer = importlib.import_module(module)
-    own = folder / f"{module.rpartition('.')[2]}-{rows_file(folder, inputs).stem}"
-    request = {"seconds": options.seconds, "requirements": list(peer.REQUIREMENTS)}
-    try:
-        if not _is_kept(own, request):
-            environments = (options.environments or options.out / "environments").resolve()
-            python = interpreter(module.rpartition(".")[2], peer.REQUIREMENTS, environments)
-            _train(python, module, rows_file(folder, inputs), own, seed, options)
-            (own / "asked.json").write_text(json.dumps(request))
-    except PeerFailed as reason:
-        return Trained(peer.TITLE, inputs, None, {}, str(reason))
-    costs: Row = json.loads((own / "result.json").read_text())
-    error = score(np.exp(np.load(own / "predicted.npy")), measured_s).mape
-    message = f"{folder.parent.name}, seed {seed}: {peer.TITLE}, {inputs}: {100 * error:.2f} %"
-    print(f"{message}, {costs['us, 1 row']:.0f} us, {costs['fit CPU s']:.0f} CPU s", file=sys.stderr, flush=True)
-    return Trained(peer.TITLE, inputs, error, costs, costs["note"])
-
-
-def _is_kept(folder: Path, request: Row) -> bool:
-    path = folder / "asked.json"
-    return path.is_file() and json.loads(path.read_text()) == request
-
-
-def _train(python: Path, module: str, rows: Path, folder: Path, seed: int, options: argparse.Namespace) -> None:
-    """One process for one program, which ends in time even where the program does not keep to its limit."""
-    folder.mkdir(parents=True, exist_ok=True)
-    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
-    command = [str(python), "-m", "experiments.peers.child", module, str(rows), str(folder)]
-    command += ["--seconds", str(options.seconds), "--seed", str(seed), "--core", str(core)]
-    most = 10 * options.seconds + 600
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True, timeout=most
-        )
-    except subprocess.TimeoutExpired:
-        raise PeerFailed(f"was not done after {most:.0f} s") from None
-    if done.returncode:
-        raise PeerFailed(f"failed: {last_line(done.stderr)}")
+    return write_rows(folder / RUN, seed, folder)
 
 
 def _who(trained: Trained) -> tuple[bool, str, bool]:

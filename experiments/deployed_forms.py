@@ -26,12 +26,15 @@ from experiments.tables import markdown_table, write_tables
 from medn.core.packages import is_installed
 from medn.core.processor_time import one_thread, processor_seconds, reference
 from medn.core.table import Array, Schema, Table
+from medn.program.engines import described
+from medn.program.onnx_bytes import Graph
+from medn.program.onnx_engine import Writer
+from medn.program.symbols import traced
 from medn.regressors.bit_trees import BitTrees
-from medn.regressors.form import restore
+from medn.regressors.form import Form, restore
 from medn.regressors.forms.network import NetworkForm
 from medn.regressors.forms.oblivious_trees import ObliviousTrees
 from medn.regressors.forms.trees import Trees, tree
-from medn.regressors.onnx_session import Session, has_onnxruntime
 from medn.regressors.regressor import Effort, Fitted, regressors
 
 ROWS = 10_000
@@ -93,15 +96,15 @@ def engines(model: str, fitted: Fitted, width: int) -> Iterator[Engine]:
     def deployed() -> Ways:
         made = restore(parts, width)
         made.one(np.ones(width))
-        return made.one, made.log_value
+        return made.one, made.run
 
-    yield Engine(model, "medn (chosen)", parts.size_bytes, deployed)
+    yield Engine(model, f"medn ({described()})", parts.size_bytes, deployed)
     if isinstance(form, Trees):
         yield from _tree_engines(model, form)
     elif isinstance(form, ObliviousTrees):
         yield from _tree_engines(model, _unfolded(form))
     elif isinstance(form, NetworkForm):
-        yield from _network_engines(model, form)
+        yield from _network_engines(model, form, width)
 
 
 def _pickled_bytes(fitted: Fitted) -> int:
@@ -141,25 +144,41 @@ def _tree_engines(model: str, form: Trees) -> Iterator[Engine]:
 
     def bits() -> Ways:
         made = BitTrees(Trees.from_parts(parts, ()).nodes)
-        return lambda row: form.base + made.one(row), lambda inputs: form.base + made.sums(inputs)
-
-    def runtime() -> Ways:
-        session = Session(Trees.from_parts(parts, ()).onnx_model())
         return (
-            lambda row: form.base + session.one(row),
-            lambda inputs: form.base + session.rows(inputs.astype(np.float32)),
+            lambda row: form.base + float(made.sums(row[None])[0]),
+            lambda inputs: np.asarray(form.base + made.sums(inputs)),
         )
 
-    def walk() -> Ways:
-        made = Trees.from_parts(parts, ())
-        return lambda row: float(made.walk(row[None])[0]), made.walk
-
-    yield Engine(model, "numpy, tables of bits", parts.size_bytes, bits)
-    yield Engine(model, "numpy, level by level", parts.size_bytes, walk)
-    if has_onnxruntime():
-        yield Engine(model, "onnxruntime", len(form.onnx_model()), runtime)
+    yield Engine(model, "tables of bits in NumPy", parts.size_bytes, bits)
+    yield from _onnxruntime(model, form, form.width)
     if is_installed("treelite"):
         yield Engine(model, "treelite GTIL", parts.size_bytes, lambda: _treelite(form))
+
+
+def _onnxruntime(model: str, form: Form, width: int) -> Iterator[Engine]:
+    """The program of the form as ONNX."""
+    if not is_installed("onnxruntime"):
+        return
+    graph = Graph()
+    writer = Writer(graph)
+    writer.longest = graph.input("inputs", "float64", ["rows", width])
+    program = traced(width, lambda inputs: [form.log_value(inputs)])  # type: ignore[arg-type]
+    graph.output("outputs", *writer.program(program, writer.longest), "float64", ["rows", 1])
+    written = graph.model("form")
+
+    def runtime() -> Ways:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(written, options, providers=["CPUExecutionProvider"])
+
+        def many(inputs: Array) -> Array:
+            return np.asarray(session.run(None, {"inputs": inputs})[0][:, 0])
+
+        return lambda row: float(many(row[None])[0]), many
+
+    yield Engine(model, "onnxruntime", len(written), runtime)
 
 
 def _treelite(form: Trees) -> Ways:
@@ -199,19 +218,13 @@ def _treelite(form: Trees) -> Ways:
     return lambda row: float(many(row[None])[0]), many
 
 
-def _network_engines(model: str, form: NetworkForm) -> Iterator[Engine]:
-    parts = form.parts()
+def _network_engines(model: str, form: NetworkForm, width: int) -> Iterator[Engine]:
+    yield Engine(model, "NumPy", form.parts().size_bytes, lambda: _formula(form))
+    yield from _onnxruntime(model, form, width)
 
-    def walk() -> Ways:
-        made = NetworkForm.from_parts(parts, ())
 
-        def many(inputs: Array) -> Array:
-            blocks = [made.walk(made.encoded(inputs[start : start + 512])) for start in range(0, len(inputs), 512)]
-            return np.clip(np.concatenate(blocks), *made.bounds)
-
-        return lambda row: float(many(row[None])[0]), many
-
-    yield Engine(model, "numpy", parts.size_bytes, walk)
+def _formula(form: Form) -> Ways:
+    return lambda row: float(form.log_value(row[None])[0]), form.log_value
 
 
 def measure(engines: Sequence[Engine], inputs: Array, rounds: int) -> None:

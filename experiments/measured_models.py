@@ -121,14 +121,13 @@ def measured_once(
     cases: Sequence[Case],
     tell: Callable[[str], None],
     passes: int = 1,
-    processor_time: bool = False,
 ) -> dict[Case, Measured]:
     """What was measured before on a backend; what lacks is measured and kept. Cases that it cannot run are told."""
     for number in range(1, passes + 1):
         missing = [case for case in cases if _lacks(kept.found(backend, case), number)]
         for start in range(0, len(missing), AT_ONCE):
             tell(f"{backend}: pass {number}, {len(missing) - start} to go")
-            for case, result in _measured(backend, missing[start : start + AT_ONCE], tell, processor_time):
+            for case, result in _measured(backend, missing[start : start + AT_ONCE], tell):
                 kept.add(backend, case, result)
     results = {case: kept.found(backend, case) for case in cases}
     for case, reason in results.items():
@@ -144,18 +143,18 @@ def _lacks(result: Measured | str | None, number: int) -> bool:
 
 
 def _measured(
-    backend: str, cases: Sequence[Case], tell: Callable[[str], None], processor_time: bool
+    backend: str, cases: Sequence[Case], tell: Callable[[str], None]
 ) -> Iterator[tuple[Case, Measured | str]]:
     """In turns; if one of them cannot be run, each by itself."""
     try:
         makers = {str(case): partial(make, case) for case in cases}
-        by_name = measure_models(usable_backend(backend), makers, 1, tell, processor_time)
+        by_name = measure_models(usable_backend(backend), makers, 1, tell)
     except MednError as error:
         if len(cases) == 1:
             yield cases[0], str(error)
             return
         for case in cases:
-            yield from _measured(backend, [case], tell, processor_time)
+            yield from _measured(backend, [case], tell)
         return
     for case in cases:
         yield case, by_name[str(case)]
@@ -171,7 +170,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", nargs="+", default=[*FITTED, *UNSEEN], metavar="NAME")
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=list(BATCH_SIZES))
     parser.add_argument("--passes", type=int, default=1)
-    parser.add_argument("--processor-time", action="store_true", help="count it where it is less, on a busy machine")
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
     check_names(options.models)
@@ -179,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [Case(name, batch_size) for batch_size in options.batch_sizes for name in options.models]
     for number in range(1, options.passes + 1):
         for backend in options.backend:
-            measured_once(kept, backend, cases, _tell, number, options.processor_time)
+            measured_once(kept, backend, cases, _tell, number)
     return 0
 
 

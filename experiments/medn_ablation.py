@@ -56,7 +56,7 @@ def variants(tasks: tuple[str, ...], is_shared: bool) -> list[Variant]:
     variants += [Variant(f"latency + {task}", "medn", {"tasks": (task,)}) for task in tasks]
     variants += [Variant("latency + all tasks", "medn", {"tasks": tasks})]
     variants += [Variant("latency + all tasks, each at 0.1", "medn", {"tasks": tasks, "task_weight": 0.1})]
-    variants += [Variant("medn (default)", "medn", {}), Variant("medn with waves", "medn", {"frequencies": 2})]
+    variants += [Variant("medn (default)", "medn", {}), Variant("medn without waves", "medn", {"frequencies": 0})]
     variants += [Variant("medn by the error of the log alone", "medn", {"relative_share": 0.0})]
     variants += [Variant("mlp (default)", "mlp", {}), Variant("mlp trained like medn", "mlp", LIKE_MEDN)]
     if is_shared:

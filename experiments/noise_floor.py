@@ -15,9 +15,14 @@ import tempfile
 from pathlib import Path
 
 from experiments.tables import markdown_table, write_tables
+from medn.core.calm import calm_visits
+from medn.core.statistic import NoiseFloor
+from medn.core.store import Store
+from medn.core.units import percent
 from medn.layer_generators.sweep import parse_sweep
 from medn.measuring.sweep import run_sweep
 from medn.runs.folder import RunFolder
+from medn.runs.measured import read_measured
 from medn.runs.summary import summarise
 
 CONFIG = """
@@ -38,6 +43,22 @@ OTHERS = {
 """The other program: one that only computes, or one that also walks through more memory than the caches hold."""
 
 
+def noise_apart(store: Store) -> dict[str, str]:
+    """The noise floor of the points that were never calm, and that of the others."""
+    measurements, chosen = read_measured(store)
+    apart: dict[str, list[float]] = {"noise, never calm": [], "noise, the others": []}
+    for measurement in measurements:
+        difference = chosen.target.split_half_difference(measurement)
+        if difference is not None:
+            apart["noise, never calm" if calm_visits(measurement) == 0 else "noise, the others"].append(difference)
+    floors = {name: NoiseFloor.of(differences) for name, differences in apart.items()}
+    return {
+        name: f"{percent(floor.median)} median, {percent(floor.mean)} mean of {floor.points} points"
+        for name, floor in floors.items()
+        if floor
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results"))
@@ -54,6 +75,7 @@ def main() -> int:
             run_sweep(parse_sweep(written), run)
             with run.store() as store:
                 summary = summarise(store)
+                apart = noise_apart(store)
     finally:
         if other:
             other.kill()
@@ -69,6 +91,8 @@ def main() -> int:
         "another busy program": options.other,
         "chosen": str(summary.target.idle),
         "share of disturbed samples": round(summary.disturbed_samples, 4),
+        "calm visits": summary.calm_visits,
+        **apart,
     }
     write_tables(options.out, "noise_floor", rows, about)
     print(markdown_table(rows), *(f"{name}: {value}" for name, value in about.items()), sep="\n")

@@ -1,6 +1,6 @@
 """The slow calls of a busy device: predicted p90 and p99 of layers nobody learned from, beside the measured ones.
 
-    medn sweep experiments/configs/loaded-layers.yaml
+    medn sweep loaded-layers
     medn train runs/loaded-layers --time 5m
     medn select runs/loaded-layers
     python -m experiments.tail_latency --run runs/loaded-layers --out results

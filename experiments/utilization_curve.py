@@ -18,9 +18,9 @@ from medn.core.statistic import Target, tail_latency_s
 from medn.core.values import Condition, Measurement, Point
 from medn.devices.backend import backends
 from medn.devices.transport import Device
+from medn.devices.visits import Visitor
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.sweep import Measure
-from medn.measuring.visits import Visitor
 
 LAYERS = {
     "conv2d 64->64 3x3 at 28x28": layer_kinds["conv2d"].layer(

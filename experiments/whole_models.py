@@ -1,6 +1,6 @@
 """Whole networks, predicted from their layers and measured, on every backend that a bundle knows.
 
-    medn sweep experiments/configs/whole-models.yaml
+    medn sweep whole-models
     medn train runs/whole-models --time 8m
     medn select runs/whole-models
     python -m experiments.whole_models --bundle runs/whole-models/whole-models.medn --out results

@@ -19,7 +19,7 @@ import torch
 
 import medn
 from experiments.integrations.pipeline_split import best_s
-from experiments.integrations.prune_channels import IMAGE, residual_network, suggested_step
+from experiments.integrations.prune_channels import IMAGE, residual_network
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.capture.capture import capture
@@ -30,6 +30,7 @@ from medn.exporting.exporter import exporters
 from medn.exporting.formats.halp import KEY, halp_grid, halp_table
 from medn.exporting.formats.haq import QUANTISED, WIDEST, haq_table
 from medn.exporting.formats.once_for_all import Block, mobilenet_v3_entries, once_for_all_table
+from medn.integrations.torch_pruning import suggested_step
 from medn.predictor.predictor import Predictor
 
 PASSES = 10

@@ -11,9 +11,7 @@ those of the whole model, and every stage is timed.
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.distributed.pipelining import Pipe, SplitPoint, pipeline
+from torch.distributed.pipelining import Pipe
 
 import medn
 from experiments.script import end_with
@@ -35,13 +33,11 @@ from medn.core.values import Condition
 from medn.devices.backend import HostTimer
 from medn.devices.take_samples import IDLE_QUANTILE, VisitOptions, process_resources, take_samples
 from medn.devices.workload import make_workload
+from medn.integrations.pipelining import Stages, split, stages_by
 from medn.layer_generators.kind import layer_kinds
 from medn.model.prepared_model import predict_model
-from medn.partition.graph import LayerGraph, Link, graph_of, module_starts
-from medn.partition.stages import Pipeline, pipeline_stages
+from medn.partition.graph import LayerGraph, graph_of
 
-LINK = Link(bytes_per_s=1e10)
-"""All stages run in one process here, where handing a tensor on costs next to nothing."""
 VISIT_S = 0.03
 PASSES = 5
 TOLERANCE = 1e-4
@@ -145,16 +141,6 @@ def layers_s(model: CapturedModel, bundle: Path | None) -> tuple[Array, dict[str
     return predicted.layers.latency_s, about
 
 
-def split_model(model: torch.nn.Module, example: torch.Tensor, begin: Sequence[str]) -> Pipe:
-    """The model with stages that begin with the modules of these names."""
-    with warnings.catch_warnings(action="ignore"):
-        # A copy, because the marks of where to split stay in the model.
-        pipe = pipeline(copy.deepcopy(model), (example,), split_spec=dict.fromkeys(begin, SplitPoint.BEGINNING))
-    if pipe.num_stages != len(begin) + 1:
-        raise MednError(f"split at {', '.join(begin)} the model has {pipe.num_stages} stages")
-    return pipe
-
-
 def stage_runs(pipe: Pipe, example: torch.Tensor) -> tuple[list[Callable[[], Any]], torch.Tensor]:
     """Each stage of a split model with the inputs that it gets, ready to run alone; and the output of the whole."""
     runs: list[Callable[[], Any]] = []
@@ -171,12 +157,14 @@ def stage_runs(pipe: Pipe, example: torch.Tensor) -> tuple[list[Callable[[], Any
     return runs, output
 
 
-def row(way: str, pipeline: Pipeline, seconds: Array, begin: Sequence[str], stage_s: Sequence[float]) -> dict[str, Any]:
-    predicted = [float(seconds[stage.start : stage.stop].sum()) for stage in pipeline.stages]
+def row(way: str, stages: Stages, seconds: Array, stage_s: Sequence[float]) -> dict[str, Any]:
+    """`seconds` of the layers, also where the stages were made by something else."""
+    layers = [slice(stage.start, stage.stop) for stage in stages.pipeline.stages]
+    predicted = [float(seconds[each].sum()) for each in layers]
     return {
         "stages": way,
-        "begin with": " ".join(begin),
-        "layers": " ".join(str(stage.stop - stage.start) for stage in pipeline.stages),
+        "begin with": " ".join(stages.begin),
+        "layers": " ".join(str(each.stop - each.start) for each in layers),
         "expected ms": " ".join(f"{1e3 * each:.2f}" for each in predicted),
         "measured ms": " ".join(f"{1e3 * each:.2f}" for each in stage_s),
         "slowest, expected ms": 1e3 * max(predicted),
@@ -184,15 +172,11 @@ def row(way: str, pipeline: Pipeline, seconds: Array, begin: Sequence[str], stag
     }
 
 
-def both_ways(graph: LayerGraph, seconds: Array, count: int) -> tuple[dict[str, Pipeline], float]:
+def both_ways(graph: LayerGraph, seconds: Array, count: int) -> tuple[dict[str, Stages], float]:
     """Stages of as many layers each, stages of as many seconds each, and the seconds it takes to find these."""
-    cuts = list(module_starts(graph.names))
-
-    def stages(seconds: Array) -> Pipeline:
-        return pipeline_stages(graph, np.tile(seconds, (count, 1)), LINK, cuts=cuts)
-
-    finding_s = best_s({"find": lambda: stages(seconds)}, passes=2)["find"]
-    return {"by number of layers": stages(np.ones(len(graph))), "by seconds": stages(seconds)}, finding_s
+    finding_s = best_s({"find": lambda: stages_by(graph, seconds, count)}, passes=2)["find"]
+    ways = {"by number of layers": np.ones(len(graph)), "by seconds": seconds}
+    return {way: stages_by(graph, weights, count) for way, weights in ways.items()}, finding_s
 
 
 def compare(name: str, count: int, bundle: Path | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -204,22 +188,17 @@ def compare(name: str, count: int, bundle: Path | None) -> tuple[list[dict[str, 
     graph = graph_of(captured)
     seconds, about = layers_s(captured, bundle)
     ways, finding_s = both_ways(graph, seconds, count)
-    starts = module_starts(graph.names)
-    begin = {way: [starts[stage.start] for stage in pipeline.stages[1:]] for way, pipeline in ways.items()}
     expected = model(example)
     runs: dict[tuple[str, int], Callable[[], object]] = {}
-    for way in ways:
-        parts, output = stage_runs(split_model(model, example, begin[way]), example)
+    for way, stages in ways.items():
+        parts, output = stage_runs(split(model, example, stages.begin), example)
         for got in (output, parts[-1]()):
             error = float((got - expected).abs().max() / expected.abs().max())
             if error > TOLERANCE:
                 raise MednError(f"the model split {way} computes something else (relative difference {error:.2g})")
         runs |= {(way, place): run for place, run in enumerate(parts)}
     timed = best_s(runs, PASSES)
-    rows = [
-        row(way, pipeline, seconds, begin[way], [timed[way, place] for place in range(count)])
-        for way, pipeline in ways.items()
-    ]
+    rows = [row(way, stages, seconds, [timed[way, place] for place in range(count)]) for way, stages in ways.items()]
     about = {"model": name, "layers": len(graph), **about, "ms to find the stages": 1e3 * finding_s}
     return rows, about | {"outputs": f"equal to those of the whole model within {TOLERANCE} of the largest"}
 

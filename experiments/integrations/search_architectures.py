@@ -3,7 +3,7 @@
     pip install -c constraints.txt -e ".[train]"
     python -m experiments.integrations.search_architectures --bundle runs/laptop/laptop.medn --trials 200
 
-Predicted latency is a constraint of every trial (`trial.set_constraint`). The budget is a share of the seconds of a
+Predicted latency is a constraint of every trial (`medn.integrations.optuna`). The budget is a share of the seconds of a
 network made by hand; this one and the best that were found are measured.
 """
 
@@ -33,11 +33,11 @@ from experiments.integrations.search_space import (
 )
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
-from medn.core.errors import MednError, UsageError
+from medn.core.errors import UsageError
+from medn.integrations.optuna import best_within, constrain, constrained_study, is_within
 from medn.predictor.predictor import Predictor
 
 BEST = 4
-POPULATION = 20
 
 
 def genes_of(trial: optuna.Trial) -> list[int]:
@@ -52,31 +52,18 @@ def search(predictor: Predictor, budget_s: float, trials: int, seed: int = 0) ->
 
     def objective(trial: optuna.Trial) -> float:
         network = decode(np.array([genes_of(trial)]))
-        # Relative, so that the sampler sees how far beyond the budget a network is, whatever the device.
-        trial.set_constraint("latency", latency_s(network, predictor).item() / budget_s - 1)
+        constrain(trial, latency_s(network, predictor).item(), budget_s)
         return float(expressiveness(network)[0])
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # Few networks are within the budget; TPE stays near the first of them, a genetic algorithm goes on.
-    sampler = optuna.samplers.NSGAIISampler(population_size=POPULATION, seed=seed)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study = constrained_study("maximize", seed)
     study.optimize(objective, n_trials=trials)
     return study
 
 
-def is_within(trial: optuna.trial.FrozenTrial) -> bool:
-    """Whether the network of a trial keeps to the budget."""
-    return all(value <= 0 for value in trial.constraints.values())
-
-
 def best_genes(study: optuna.Study, count: int) -> list[list[int]]:
     """The most expressive different networks within the budget."""
-    feasible = [trial for trial in study.trials if is_within(trial)]
-    if not feasible:
-        raise MednError(f"none of {len(study.trials)} networks is within the budget: allow a larger --share")
-    ranked = sorted(feasible, key=lambda trial: -(trial.value or 0.0))
-    different = dict.fromkeys(tuple(trial.params.values()) for trial in ranked)
-    return [list(genes) for genes in list(different)[:count]]
+    return [list(trial.params.values()) for trial in best_within(study, count)]
 
 
 def compare(predictor: Predictor, share: float, trials: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:

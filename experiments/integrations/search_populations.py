@@ -18,13 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pymoo.algorithms.moo.nsga2 import NSGA2
-from pymoo.core.problem import Problem
-from pymoo.operators.crossover.sbx import SBX
-from pymoo.operators.mutation.pm import PM
-from pymoo.operators.repair.rounding import RoundingRepair
-from pymoo.operators.sampling.rnd import IntegerRandomSampling
-from pymoo.optimize import minimize
 
 import medn
 from experiments.integrations.measured_networks import measured_rows
@@ -43,37 +36,18 @@ from experiments.integrations.search_space import (
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.core.errors import MednError, UsageError
-from medn.core.table import Array
+from medn.integrations.pymoo import latency_problem, search_front
 from medn.predictor.predictor import Predictor
 
 SHOWN = 5
 
 
-class Networks(Problem):  # type: ignore[misc]
-    """Two aims: few seconds, much expressiveness."""
-
-    def __init__(self, predictor: Predictor) -> None:
-        super().__init__(n_var=len(LOWEST), n_obj=2, xl=LOWEST, xu=HIGHEST, vtype=int)
-        self.predictor = predictor
-
-    def _evaluate(self, x: NDArray[Any], out: dict[str, Array]) -> None:
-        population = decode(x)
-        out["F"] = np.column_stack([latency_s(population, self.predictor), -expressiveness(population)])
-
-
 def search(predictor: Predictor, size: int, generations: int, seed: int = 0) -> NDArray[Any]:
     """The genes of the front, the fastest network first."""
-    whole = {"vtype": float, "repair": RoundingRepair()}
-    algorithm = NSGA2(
-        pop_size=size,
-        sampling=IntegerRandomSampling(),
-        crossover=SBX(prob=0.9, eta=10, **whole),
-        mutation=PM(eta=10, **whole),
-        eliminate_duplicates=True,
+    problem = latency_problem(
+        lambda genes: latency_s(decode(genes), predictor), lambda genes: expressiveness(decode(genes)), LOWEST, HIGHEST
     )
-    result = minimize(Networks(predictor), algorithm, ("n_gen", generations), seed=seed)
-    genes: NDArray[Any] = np.atleast_2d(result.X)
-    return genes[np.argsort(np.atleast_2d(result.F)[:, 0])]
+    return search_front(problem, size, generations, seed)
 
 
 def layer_by_layer_s(population: Population, predictor: Predictor) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from medn.core.table import Array
+from medn.integrations.pymoo import layers_latency_s
 from medn.predictor.predictor import Predictor
 
 Whole = NDArray[np.int_]
@@ -108,10 +109,7 @@ def questions(population: Population) -> tuple[Whole, dict[str, dict[str, Any]]]
 def latency_s(population: Population, predictor: Predictor) -> Array:
     """Seconds of every network: one question for each kind of layer, whatever the size of the population."""
     network, queries = questions(population)
-    seconds = np.concatenate([predictor.predict(columns, kind).latency_s for kind, columns in queries.items()])
-    total = np.zeros(len(population))
-    np.add.at(total, network, seconds)
-    return total
+    return layers_latency_s(predictor, network, queries, len(population))
 
 
 def rows(queries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -28,7 +28,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
         patch.setattr(deployed_forms, "MODELS", MODELS)
         patch.setattr(sys, "argv", ["deployed_forms", *options])
         assert deployed_forms.main() == 0
-    assert "| network | numpy |" in (out / "deployed_forms.md").read_text()
+    assert "| network | onnxruntime |" in (out / "deployed_forms.md").read_text()
     found: list[dict[str, object]] = json.loads((out / "deployed_forms.json").read_text())["rows"]
     return found
 
@@ -44,4 +44,4 @@ def test_each_model_is_timed_in_its_own_library_first(rows: list[dict[str, objec
 
 
 def test_the_chosen_form_is_among_them(rows: list[dict[str, object]]) -> None:
-    assert {row["model"] for row in rows if row["engine"] == "medn (chosen)"} == set(MODELS)
+    assert {row["model"] for row in rows if str(row["engine"]).startswith("medn (")} == set(MODELS)

@@ -10,6 +10,7 @@ import pytest
 
 import medn
 from medn.capture.capture import capture
+from medn.integrations.torch_pruning import SecondsImportance
 from medn.predictor.predictor import Predictor
 
 torch = pytest.importorskip("torch")
@@ -110,7 +111,7 @@ def test_a_channel_at_more_pixels_takes_more_seconds(predictor: Predictor) -> No
     import torch_pruning
 
     model, example = prune_channels.residual_network((16, 16, 32)), torch.rand(1, 3, 16, 16)
-    aware = prune_channels.PerSecond(model, capture(model, example), predictor)
+    aware = SecondsImportance(model, capture(model, example), predictor)
     graph = torch_pruning.DependencyGraph().build_dependency(model, example)
 
     def group(convolution: torch.nn.Module) -> object:

@@ -39,8 +39,8 @@ def test_a_model_that_computes_something_else_is_noticed(arguments: list[str], m
     def split_other(model: torch.nn.Module, example: torch.Tensor, begin: list[str]) -> object:
         return real(torch.nn.Sequential(*tiny()[0]), example, begin)
 
-    real = pipeline_split.split_model
-    monkeypatch.setattr(pipeline_split, "split_model", split_other)
+    real = pipeline_split.split
+    monkeypatch.setattr(pipeline_split, "split", split_other)
     with pytest.raises(MednError, match="computes something else"):
         pipeline_split.main(arguments)
 

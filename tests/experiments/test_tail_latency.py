@@ -16,7 +16,7 @@ from medn.training.train_run import train_run
 
 
 def trained(folder: Path) -> Path:
-    train_run(folder, seconds=2.0, families=["roofline"])
+    train_run(folder, seconds=8.0, families=["roofline"])
     bundle_run(folder, select_run(folder, Budget()).chosen)
     return folder
 

@@ -1,0 +1,1 @@
+"""What is learned from few layers: `python -m experiments.few_points`."""
