@@ -6,18 +6,23 @@ import importlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 for suite in (
     *("medn.layer_generators.kind_conformance", "medn.layer_generators.sampler_conformance"),
     *("medn.regressors.conformance", "medn.devices.conformance", "medn.exporting.conformance"),
+    "medn.benchmark_tools.conformance",
 ):
     pytest.register_assert_rewrite(suite)
 
 PLUGINS = Path(__file__).parent / "plugins"
+
+os.environ["COLUMNS"] = "160"  # tables as wide as in a pipe, whatever the terminal or the test runner says
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes that share the cores: libraries take one each
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -43,6 +48,12 @@ def mode_backend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def law_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of this test know the backend `law`, and so does this process."""
+    load_plugins(monkeypatch, "law_backend")
+
+
+@pytest.fixture
 def wrong_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes of this test know the backend `twice`, and so does this process."""
     load_plugins(monkeypatch, "wrong_backend")
@@ -53,6 +64,19 @@ def load_plugins(monkeypatch: pytest.MonkeyPatch, module: str) -> ModuleType:
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     monkeypatch.syspath_prepend(str(PLUGINS))
     return importlib.import_module(module)
+
+
+@contextmanager
+def opened_browser(profile: Path, tried: str) -> Iterator[Any]:
+    """A real browser with a profile of its own; without one the test is skipped, and says what was not tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PLUGINS))
+        module = importlib.import_module("browser")
+    program = module.find_browser()
+    if program is None:
+        pytest.skip(f"no browser is installed (chromium); {tried} was not tried in one")
+    with module.Browser(program, profile) as found:
+        yield found
 
 
 @pytest.fixture
@@ -94,6 +118,13 @@ def convolution_bundle(made_up_bundle: ModuleType, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="session")
+def law_bundle(made_up_bundle: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of linear layers, in its run, for the backend `law`, which can be measured."""
+    found: Path = importlib.import_module("law_bundle").write_law_bundle(tmp_path_factory.mktemp("law") / "run")
+    return found
+
+
+@pytest.fixture(scope="session")
 def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A made-up run with candidates, one of them failed. Shared by all tests: copy it before changing anything."""
     from medn.training.train_run import train_run
@@ -101,7 +132,7 @@ def trained_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPat
     with pytest.MonkeyPatch.context() as patch:
         load_plugins(patch, "plain_regressors")
         run = write_run(tmp_path_factory.mktemp("trained") / "desk")
-        train_run(run, seconds=2.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
+        train_run(run, seconds=30.0, families=("median", "ridge", "roofline", "test-law", "test-broken"))
     return run
 
 

@@ -14,6 +14,7 @@ from medn.bundle.bundle import Bundle
 from medn.choosing.bundling import bundle_run
 from medn.core.splits import Split
 from medn.core.table import Table
+from medn.deployed.beyond import HELD
 from medn.deployed.candidate import Candidate
 from medn.deployed.facts import TrainingFacts
 from medn.regressors.encoding import Encoding
@@ -87,7 +88,9 @@ def made_up_candidates(run: Path, form: str = "both", kinds: Sequence[str] = KIN
             )
             blank = Candidate(device, kind, form, facts)
             # The same bytes each time: how long one row takes is no fact of a made-up candidate.
-            found.append(replace(judged(blank, prepared, FORMS[form](prepared.train), None), row_us=0.0))
+            shipped, edge = FORMS[form](prepared.train), prepared.edge._replace(roofline=None)
+            held_out = np.log(shipped.predict(prepared.held_out.inputs))
+            found.append(replace(judged(blank, prepared, shipped, edge, HELD, held_out), row_us=0.0))
     return found
 
 

@@ -72,6 +72,13 @@ class Law(Regressor):
 
 
 @regressors.register
+class NearLaw(Law):
+    name = "test-near"
+    description = "the same, but its search begins near what is right"
+    defaults = {"slope": 0.75}
+
+
+@regressors.register
 class SharedLaw(Law):
     name = "test-shared"
     description = "one exponent for all kinds"
@@ -105,6 +112,41 @@ class Hasty(Regressor):
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
         law = PowerLaw(0, 0.0, float(np.log(10 * train.target.max())))
         return FittedLaw(law, law)
+
+
+@forms.register
+@dataclass(frozen=True)
+class Cliff(PowerLaw):
+    """The same, and next to nothing for the layers with most work."""
+
+    name = "test-cliff"
+    edge: float = 0.0
+
+    def log_value(self, inputs: Array) -> Array:
+        return np.asarray(super().log_value(inputs) - 600.0 * (inputs[:, self.column] > self.edge))
+
+    def parts(self) -> Parts:
+        line = np.array([self.slope, self.offset, self.edge])
+        return Parts(self.name, {"column": self.column}, {"line": line})
+
+    @classmethod
+    def from_parts(cls, parts: Parts, inner: tuple[Form, ...]) -> Cliff:
+        slope, offset, edge = parts.arrays["line"].tolist()
+        return cls(parts.facts["column"], slope, offset, edge)
+
+
+@regressors.register
+class Falling(Regressor):
+    name = "test-falling"
+    description = (
+        "good but for a fifth of the layers, which it says take no time: intervals hold them that reach to nothing"
+    )
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        law = fit_law(train, {"slope": 0.75})
+        edge = float(np.quantile(train.inputs[:, law.column], 0.8))
+        cliff = Cliff(law.column, law.slope, law.offset, edge)
+        return FittedLaw(cliff, cliff)
 
 
 @regressors.register

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
+from tests.conftest import opened_browser
+
 TRIES = 100
 
 
 @pytest.fixture(scope="module")
 def page(server: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(PLUGINS))
-        module = importlib.import_module("browser")
-    program = module.find_browser()
-    if program is None:
-        pytest.skip("no browser is installed (chromium); the page was not tried in one")
-    with module.Browser(program, tmp_path_factory.mktemp("profile")) as browser:
+    with opened_browser(tmp_path_factory.mktemp("profile"), "the page") as browser:
         browser.send("Page.navigate", url=server.url)
         wait(
             browser, "document.querySelectorAll('#kind option').length > 0 && document.getElementById('request').value"

@@ -10,12 +10,13 @@ import jsonschema
 import pytest
 
 from medn.serving.answers import Answers, TooLarge
+from medn.serving.limits import ServerLimits
 from medn.serving.schema import openapi
 
 
 @pytest.fixture(scope="module")
 def document(bundle: Path) -> dict[str, Any]:
-    return openapi(Answers(bundle, "fast", max_rows=300))
+    return openapi(Answers(bundle, "fast", max_rows=300), ServerLimits(size_bytes=20_000, rows=300))
 
 
 def validator(document: dict[str, Any], name: str) -> jsonschema.Draft202012Validator:

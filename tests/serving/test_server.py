@@ -18,12 +18,25 @@ JSON = {"content-type": "application/json"}
 def test_a_layer_is_what_the_predictor_says(server: Any, bundle: Path) -> None:
     status, answer = server.post("/v1/layer", {"kind": "linear", **LINEAR})
     assert status == 200
-    assert answer == medn.load(bundle, "fast").layer("linear", **LINEAR)._asdict()
+    assert answer == medn.load(bundle, "fast").layer("linear", **LINEAR).as_json()
+
+
+def test_a_layer_outside_is_answered_with_what_lies_outside(server: Any) -> None:
+    _, answer = server.post("/v1/layer", {"kind": "linear", **LINEAR, "threads": 2})
+    assert not answer["in_range"]
+    assert answer["outside"][0] == {
+        "name": "threads",
+        "value": 2,
+        "low": None,
+        "high": None,
+        "known": [1],
+        "sentence": "threads=2 (measured: 1)",
+    }
 
 
 def test_another_device_is_asked_by_its_name(server: Any, bundle: Path) -> None:
     _, answer = server.post("/v1/layer", {"kind": "linear", "device": "slow", **LINEAR})
-    assert answer == medn.load(bundle, "slow").layer("linear", **LINEAR)._asdict()
+    assert answer == medn.load(bundle, "slow").layer("linear", **LINEAR).as_json()
 
 
 def test_columns_and_rows_give_the_same(server: Any) -> None:
