@@ -56,13 +56,13 @@ def check_refitted(refitted: Fitted, error: float, prepared: Prepared) -> None:
 
 
 def check_learned(learned: Learning, prepared: Prepared) -> None:
-    """What had no time to learn is not offered: it would stand beside others as if it were one of them."""
+    """What has learned nothing is not offered: it would stand beside others as if it were one of them."""
     held, constant, predicted = prepared.validation, constant_values(prepared), np.exp(learned.log_values)
     if has_learned(predicted, held.target, constant):
         return
     errors = [score(values, held.target).mape for values in (predicted, constant)]
     own, plain = map(percent, errors)
-    raise NothingLearned(f"it had no time to learn: an error of {own}, one number for every layer has {plain}")
+    raise NothingLearned(f"it has learned nothing: an error of {own}, one number for every layer has {plain}")
 
 
 def exported(fitted: Fitted, prepared: Prepared) -> Form:

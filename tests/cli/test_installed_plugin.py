@@ -15,8 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tests" / "example_package"
 
+# Sizes far apart: what they tell of the latency stands out on the busiest machine.
 CONFIG = """
-{name: leaky, devices: [torch], budget: {points: 40}, layers: {leaky_relu: {}}, measure: {visits: 2, visit_time: 1ms}}
+{name: leaky, devices: [torch], budget: {points: 40}, measure: {visits: 2, visit_time: 1ms},
+ layers: {leaky_relu: {elements: {log_range: [1000, 4000000]}}}}
 """
 
 Medn = Callable[..., "subprocess.CompletedProcess[str]"]
