@@ -80,6 +80,10 @@ class Form(ABC):
 
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which makes programs of its own."""
+        return {name: value for name, value in vars(self).items() if name != "_machines"}
+
     def gradient(self, inputs: Array) -> Array:
         """How the logarithm changes with each input, in the shape of the inputs."""
         raise UsageError(f"a form of the sort {self.name!r} has no gradient; networks and rooflines have one")

@@ -19,8 +19,8 @@ from medn.training.config import FamilySettings
 from medn.training.extrapolation import made_ready
 from medn.training.halving import standing
 from medn.training.job import Job, Round
+from medn.training.job_under_way import run_job
 from medn.training.prepared import prepare, write_tables
-from medn.training.train_regressor import run_job
 
 LONG_S = 600.0
 

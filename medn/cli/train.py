@@ -73,7 +73,11 @@ OnOption = Annotated[
 ]
 OnOptionOption = Annotated[
     list[str],
-    typer.Option("--on-option", metavar="NAME=VALUE", help="With --on slurm: what submitit takes; may be repeated."),
+    typer.Option(
+        "--on-option",
+        metavar="NAME=VALUE",
+        help="With --on slurm: queue, walltime, memory and so on; may be repeated.",
+    ),
 ]
 
 
@@ -115,7 +119,7 @@ def train(
       medn train runs/laptop --split range:flops:1e9
       medn train runs/gpus --pool
       medn train runs/laptop --on dask://head:8786 --time 30m
-      medn train runs/laptop --on slurm --jobs 16 --on-option slurm_partition=cpu --on-option timeout_min=60
+      medn train runs/laptop --on slurm --jobs 16 --on-option queue=cpu --on-option walltime=01:00:00
     """
     from medn.training.candidate_store import candidates_root
     from medn.training.config import TrainConfig, both, parse_settings, read_train_config
@@ -232,7 +236,7 @@ def _best_row(candidate: Candidate, with_device: bool) -> Row:
 
 
 def _write_failures(outcome: TrainOutcome) -> None:
-    from medn.training.fit_processes import NO_TIME
+    from medn.training.fitters import NO_TIME
 
     rows: list[Row] = [
         {"device": failure.device, "kind": failure.kind, "regressor": None, "not trained because": failure.reason}

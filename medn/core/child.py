@@ -96,6 +96,22 @@ class ChildProcess:
             os.close(self._ended)
         self._process = None
 
+    def kill(self) -> None:
+        """End it from another thread than the one that waits for it, which gets the reason."""
+        process = self._process
+        if process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def waited_for_processor_s(self) -> float:
+        """How long its main thread could have run and did not, because others did; 0 where the system does not tell."""
+        if self._process is None:
+            return 0.0
+        try:
+            return 1e-9 * int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[1])
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
     def send(self, message: bytes) -> None:
         process = self._up()
         rest = memoryview(_LENGTH.pack(len(message)) + message)

@@ -14,16 +14,32 @@ import numpy as np
 
 from medn.core.metrics import best_constant, score
 from medn.core.table import Array, Table
+from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 from medn.training.extrapolation import beyond
 from medn.training.prepared import Prepared
-from medn.training.tuning import unwatched
 
 REFIT_SHARE = 0.25
 """Of the time of a trial in folds, kept for the fit on all rows that may follow."""
 
+UNREPORTED = Effort().report
+
 Tables = Mapping[str, Prepared]
 """By kind; all of them in folds, or none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exported(Fitted):
+    """What was fitted, without the library that did: another process can go on with it."""
+
+    form: Form
+    step_errors: tuple[float, ...] = ()
+
+    def predict(self, inputs: Array) -> Array:
+        return self.form.predict(inputs)
+
+    def export(self) -> Form:
+        return self.form
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +98,7 @@ def _in_folds(regressor: Regressor, tables: Tables, settings: Settings, effort: 
         }
         seconds = (effort.seconds_left - REFIT_SHARE * effort.seconds) / (count - fold)
         own = effort.part(max(seconds, 0.0))
-        fitted.append(regressor.fit_together(pairs, settings, own if fold == 0 else replace(own, report=unwatched)))
+        fitted.append(regressor.fit_together(pairs, settings, own if fold == 0 else replace(own, report=UNREPORTED)))
         for kind, (_, held_out) in pairs.items():
             log_values[kind][folds[kind] == fold] = np.log(fitted[-1][kind].predict(held_out.inputs))
     return {kind: Learning(log_values[kind], steps=best_steps([each[kind] for each in fitted])) for kind in tables}

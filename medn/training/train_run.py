@@ -22,13 +22,13 @@ from medn.runs.tables import Source, read_source
 from medn.sources.run_sources import KnownDevices
 from medn.training.candidate_store import candidates_root
 from medn.training.config import FamilySettings
-from medn.training.executor_fitters import ExecutorFitters
 from medn.training.extrapolation import made_ready
-from medn.training.fit_processes import Fitters, OnWait, Timetable, least_seconds, no_time_left
+from medn.training.fitters import Fitters, OnWait, no_time_left
 from medn.training.further_quantities import further_jobs
 from medn.training.halving import Halving, standing
 from medn.training.job import Job, Round
 from medn.training.prepared import Prepared, Refused, Tables, prepare, write_tables
+from medn.training.timetable import Timetable, least_seconds
 from medn.training.workers import LOCAL, check_place, fitters_on
 
 SHORTEST_S = 1.0
@@ -160,7 +160,9 @@ def train_run(
     fixed = settings or {}
     source = read_source(folder)
     kinds = [known_name("measured layer kind", kind, source.rows) for kind in kinds]
+    opened = clock()
     with run.locked(), fitters_on(on, jobs, run.path, on_options, on_wait) as fitters:
+        began += clock() - opened  # a queue may let workers wait for hours
         jobs, wanted = fitters.processes, kinds or sorted(source.rows)
         prepared, refused = prepare(source, wanted, split, seed, without_unstable, known=known)
         if not prepared:
@@ -208,7 +210,7 @@ def train_run(
 
 
 def _in_rounds(
-    halving: Halving, fitters: Fitters | ExecutorFitters, deadline: float, clock: Callable[[], float]
+    halving: Halving, fitters: Fitters, deadline: float, clock: Callable[[], float]
 ) -> Iterator[tuple[int, list[Candidate]]]:
     """The candidates of each job as it ends, with how many jobs of its round are still to come."""
     late: list[Job] = []

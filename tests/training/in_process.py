@@ -10,8 +10,9 @@ from medn.deployed.candidate import Candidate
 from medn.runs.tables import read_source
 from medn.training.candidate_store import candidates_root
 from medn.training.extrapolation import made_ready
+from medn.training.job import Job
+from medn.training.job_under_way import run_job
 from medn.training.prepared import prepare, write_tables
-from medn.training.train_regressor import Job, run_job
 
 
 def train_here(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from medn.core.table import Table
 from medn.regressors.regressor import MANY_ROWS, Effort, Fitted, Regressor, Settings
-from medn.training.tuning import NothingFitted, Tuned, open_journal, tune
+from medn.training.attempt import Attempt, Tried, attempted
+from medn.training.tuning import NothingFitted, Study, Tuned, open_journal
 
 Fit = Callable[[Settings, Effort], float]
 
@@ -31,11 +33,6 @@ class Parabola(Regressor):
         raise NotImplementedError
 
 
-class FittedOnce(Parabola):
-    name = "once"
-    suggest = Regressor.suggest
-
-
 def parabola(settings: Settings, effort: Effort) -> float:
     return float((settings["place"] - 0.7) ** 2 + 0.1)
 
@@ -45,10 +42,19 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "candidates" / "study.journal"
 
 
-def search(journal: Path, fit: Fit = parabola, *, most_trials: int = 20, seed: int = 0, seconds: float = 30.0) -> Any:
-    found: Tuned[float] = tune(
-        Parabola(), fit, lambda error: error, journal=journal, seconds=seconds, seed=seed, most_trials=most_trials
-    )
+def tried(attempt: Attempt, fit: Fit = parabola) -> Tried[float]:
+    return attempted(attempt, fit, lambda error: error, seed=0)
+
+
+def search(journal: Path, fit: Fit = parabola, *, most_trials: int = 20, seconds: float = 30.0, **options: Any) -> Any:
+    """One trial after the other; what was found before is fitted again."""
+    study: Study[float] = Study(Parabola(), journal, seconds, most_trials=most_trials, **options)
+    while attempt := study.ask():
+        study.tell(attempt, tried(attempt, fit))
+    found: Tuned[float] = study.tuned()
+    if found.fitted is None:
+        again = tried(study.again(found.settings), fit)
+        return replace(found, fitted=again.result)
     return found
 
 
@@ -69,13 +75,13 @@ def test_settings_that_may_be_better_by_luck_do_not_take_the_place_of_the_defaul
     journal: Path, doubt: float, stays: bool
 ) -> None:
     """The best there is errs by 29 % less than the defaults."""
-    found = tune(Parabola(), parabola, lambda error: error, journal=journal, seconds=30, most_trials=20, doubt=doubt)
+    found = search(journal, doubt=doubt)
     assert (found.settings == Parabola.defaults) == stays
 
 
 @pytest.mark.parametrize(("rows", "place"), [(MANY_ROWS - 1, 0.5), (MANY_ROWS, 0.6)])
 def test_the_search_starts_from_what_suits_the_number_of_rows(journal: Path, rows: int, place: float) -> None:
-    tune(Parabola(), parabola, lambda error: error, journal=journal, seconds=5, rows=rows, most_trials=1)
+    search(journal, rows=rows, most_trials=1)
     assert places(journal) == [place]
 
 
@@ -83,12 +89,6 @@ def test_the_same_seed_searches_alike(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         search(tmp_path / name, seed=seed, most_trials=8)
     assert places(tmp_path / "a") == places(tmp_path / "b") != places(tmp_path / "c")
-
-
-def test_a_family_without_settings_is_fitted_once(journal: Path) -> None:
-    found = tune(FittedOnce(), parabola, lambda error: error, journal=journal, seconds=5)
-    assert (found.trials, found.settings) == (1, {"place": 0.5})
-    assert not journal.exists()
 
 
 def test_a_search_goes_on_where_it_stopped(journal: Path) -> None:
@@ -170,3 +170,46 @@ def test_time_bounds_the_search_and_every_trial(journal: Path) -> None:
 
 def test_the_first_trial_is_made_however_short_the_time(journal: Path) -> None:
     assert search(journal, seconds=0.0).trials == 1
+
+
+def test_several_fits_under_way_at_once_are_told_in_any_order(journal: Path) -> None:
+    study: Study[float] = Study(Parabola(), journal, 30.0, most_trials=12)
+    while first := study.ask():
+        asked = [first, *filter(None, (study.ask() for _ in range(3)))]
+        for attempt in reversed(asked):
+            study.tell(attempt, tried(attempt))
+        assert study.under_way == 0
+    assert len(set(places(journal))) == 12
+    assert study.tuned().error == min(trial.value for trial in open_journal(journal).trials if trial.value is not None)
+
+
+def test_only_what_is_better_is_worth_sending_back(journal: Path) -> None:
+    study: Study[float] = Study(Parabola(), journal, 30.0, most_trials=10, doubt=0.1)
+    while attempt := study.ask():
+        found = tried(attempt)
+        ended = [trial.value for trial in open_journal(journal).trials if trial.value]
+        best = min([value * (1.1 if place else 1.0) for place, value in enumerate(ended)], default=float("inf"))
+        assert attempt.error_to_beat == pytest.approx(best / (1.1 if attempt.number else 1.0))
+        study.tell(attempt, found)
+
+
+def test_the_time_of_a_trial_is_that_of_its_fit_wherever_it_waited(journal: Path) -> None:
+    study: Study[float] = Study(Parabola(), journal, 30.0)
+    first = study.ask()
+    assert first is not None
+    study.tell(first, Tried(7.0, error=0.2, result=0.2))
+    (trial,) = open_journal(journal).trials
+    assert trial.duration is not None
+    assert trial.duration.total_seconds() == pytest.approx(7.0)
+
+
+def test_a_fit_of_which_nothing_is_known_is_not_written_down(journal: Path) -> None:
+    study: Study[float] = Study(Parabola(), journal, 30.0)
+    first = study.ask()
+    assert first is not None
+    study.tell(first, tried(first))
+    lost = study.ask()
+    assert lost is not None
+    study.forget(lost)
+    assert study.under_way == 0
+    assert places(journal) == [0.5]

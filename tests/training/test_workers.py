@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,14 @@ import pytest
 from medn.cli.main import run as medn
 from medn.core.errors import MednError, UsageError
 from medn.deployed.candidate import Candidate, scores_of
-from medn.training import executor_fitters
+from medn.training import fitters as fitting
 from medn.training.candidate_store import load_candidate
-from medn.training.executor_fitters import ExecutorFitters, WorkersGone
-from medn.training.fit_processes import Timetable
+from medn.training.fitters import Fitters, WorkersGone
 from medn.training.job import Job
-from medn.training.packed_job import PackedResult, fit_packed, pack, unpack
+from medn.training.supervised_fit import FitResult, PackedFit, fit_supervised
+from medn.training.timetable import Timetable
 from medn.training.train_run import train_run
+from medn.training.tuning import open_journal
 from medn.training.workers import check_place
 from tests.conftest import load_plugins
 
@@ -177,13 +177,15 @@ class Threads:
     """Workers in threads of this process."""
 
     name = "threads"
+    are_here = False
+    expected = 1
 
     def __init__(self, executor: Executor | None = None, slots: int = 1) -> None:
-        self.executor = executor or ThreadPoolExecutor(1)
+        self.executor = executor or ThreadPoolExecutor(max(slots, 1))
         self._slots = slots
 
-    def slots(self) -> int:
-        return self._slots
+    def slots(self) -> dict[str, int]:
+        return {"thread": self._slots} if self._slots else {}
 
     def close(self) -> None:
         self.executor.shutdown()
@@ -219,7 +221,7 @@ def job(run: Path) -> Job:
 
 
 def fitted(job: Job, executor: Executor) -> tuple[Candidate, int]:
-    with ExecutorFitters(Threads(executor)) as fitters:
+    with Fitters(Threads(executor)) as fitters:
         ((candidate,),) = fitters.run(Timetable([job], 1, 1.0, 1.0))
     return candidate, fitters.retries
 
@@ -236,99 +238,132 @@ def test_what_is_lost_again_and_again_is_a_failed_candidate(job: Job) -> None:
     assert candidate.facts.budget_s == 0  # so that the next training tries it again
 
 
+class LosingAfter(Executor):
+    """Loses all but the first so many of what it is given."""
+
+    def __init__(self, kept: int) -> None:
+        self.kept = kept
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.kept -= 1
+        if self.kept >= 0 or not args[0].request.attempt:  # the candidates of what was found can be made
+            future.set_result(fn(*args, **kwargs))
+        else:
+            future.set_exception(OSError("the link is down"))
+        return future
+
+
+def test_a_search_whose_fits_are_lost_ends_with_what_it_has(job: Job) -> None:
+    candidate, retries = fitted(replace(job, seconds=30.0), LosingAfter(1))
+    assert candidate.is_good
+    assert (candidate.facts.settings, retries) == ({"slope": 0.5}, 5)
+
+
 def test_workers_without_medn_are_one_sentence(job: Job) -> None:
     with pytest.raises(MednError, match="the workers of threads cannot import medn"):
         fitted(job, Losing(1, ModuleNotFoundError("No module named 'medn'", name="medn")))
 
 
 def test_nobody_there_ends_the_training_in_the_end(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor_fitters, "NO_WORKERS_S", 0.1)
+    monkeypatch.setattr(fitting, "NO_WORKERS_S", 0.1)
     nobody = Threads(slots=0)
     nobody.executor.submit(time.sleep, 3)
-    with ExecutorFitters(nobody) as fitters, pytest.raises(WorkersGone, match="threads has had no worker"):
+    with Fitters(nobody) as fitters, pytest.raises(WorkersGone, match="threads has had no worker"):
         list(fitters.run(Timetable([job], 1, 1.0, 1.0)))
 
 
+class Coming(Threads):
+    """Another worker every time somebody looks: the one before is gone."""
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor)
+        self.looks = 0
+
+    def slots(self) -> dict[str, int]:
+        self.looks += 1
+        return {f"worker {self.looks}": 1}
+
+
+class Silent(Executor):
+    """Takes everything and never answers."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return Future()
+
+
+def test_the_time_holds_when_workers_die(job: Job) -> None:
+    began = time.monotonic()
+    with Fitters(Coming(Silent())) as fitters:
+        ((candidate,),) = fitters.run(Timetable([job], 1, 0.1, 0.1))
+    assert candidate.reason == "no time was left for it: its worker was lost"
+    assert candidate.facts.budget_s == 0
+    assert time.monotonic() - began < 30
+
+
+def packed(job: Job) -> PackedFit:
+    found: list[PackedFit] = []
+
+    class Keeping(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            found.extend(args)
+            raise RuntimeError("enough")
+
+    with pytest.raises(WorkersGone, match="threads takes no more work"):
+        fitted(job, Keeping())
+    return found[0]
+
+
 def test_another_version_fits_nothing(job: Job) -> None:
-    result = fit_packed(replace(pack(job), version="medn 9.9 on Python 3.99"))
+    class Old(Executor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[FitResult] = Future()
+            future.set_result(fit_supervised(replace(args[0], version="medn 9.9 on Python 3.99")))
+            return future
+
     with pytest.raises(MednError, match=r"a worker has medn .*, here is medn 9.9 on Python 3.99"):
-        unpack(job, result)
+        fitted(job, Old())
 
 
-@pytest.mark.parametrize("name", ["../../../evil", "/etc/evil", "other/linear/test-law/candidate.json"])
-def test_files_of_another_place_are_refused(name: str, job: Job) -> None:
-    with pytest.raises(MednError, match="which is no file of test-law"):
-        unpack(job, PackedResult({name: b""}))
+def test_nothing_of_the_run_folder_travels(job: Job, run: Path) -> None:
+    assert str(run).encode() not in pickle.dumps(packed(job))
 
 
-def test_nothing_of_the_run_folder_travels_but_the_files_of_the_job(job: Job, run: Path) -> None:
-    packed = pack(job)
-    assert str(run).encode() not in packed.job
-    assert packed.files == {}
-    folder = job.root / "made-up" / "linear" / "test-law"
-    unpack(job, fit_packed(packed))
-    assert {Path(name).name for name in pack(job).files} == {path.name for path in folder.iterdir()}
+def test_the_study_stays_here_and_its_trials_are_handed_out(job: Job) -> None:
+    places: list[int] = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if attempt := args[0].request.attempt:
+                places.append(attempt.number)
+            return super().submit(fn, *args, **kwargs)
+
+    with Fitters(Threads(Counting(2), slots=2)) as fitters:
+        ((candidate,),) = fitters.run(Timetable([job], 2, 20.0, 1.0))
+    trials = open_journal(job.journal).trials
+    assert [trial.number for trial in trials] == sorted(places) == list(range(len(places)))
+    assert candidate.facts.trials.made == len(places) > 2
 
 
 def test_a_search_goes_on_where_it_was_on_whatever_worker(job: Job) -> None:
-    journal = job.journal.relative_to(job.root).as_posix()
-    first = fit_packed(pack(job))
-    unpack(job, first)
-    second = fit_packed(pack(job))
-    assert first.files[journal]
-    assert second.files[journal].startswith(first.files[journal])
+    fitted(job, Losing(0, OSError()))
+    first = job.journal.read_bytes()
+    fitted(replace(job, budget_s=job.budget_s + 1), Losing(0, OSError()))
+    assert first
+    assert job.journal.read_bytes().startswith(first)
 
 
 def test_what_a_prediction_takes_is_timed_where_it_is_asked_for(job: Job) -> None:
-    result = fit_packed(pack(job))
-    (facts,) = (name for name in result.files if name.endswith("candidate.json"))
-    slow_worker = json.dumps({**json.loads(result.files[facts]), "row_us": 1e9}).encode()
-    (candidate,) = unpack(job, replace(result, files={**result.files, facts: slow_worker}))
+    class Slow(Executor):
+        """A worker on which every prediction takes minutes."""
+
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[FitResult] = Future()
+            result = fn(*args, **kwargs)
+            slow = tuple(replace(each, row_us=1e9) for each in result.outcome.candidates)
+            future.set_result(replace(result, outcome=replace(result.outcome, candidates=slow)))
+            return future
+
+    candidate, _ = fitted(job, Slow())
     assert 0 < candidate.row_us < 1e9
-    assert json.loads((job.root / facts).read_text())["row_us"] == candidate.row_us
-
-
-# Slurm, as far as it goes without one: submitit's own processes on this machine.
-
-
-def submitted(run: Path, **options: Any) -> Any:
-    pytest.importorskip("submitit")
-    families = list(SLOW)[:2]
-    return train_run(
-        run, seconds=60, families=families, settings=SLOW, kinds=["linear"], jobs=2, on="slurm", on_options=options
-    )
-
-
-def test_jobs_of_submitit_fit_too_and_one_that_is_killed_is_submitted_again(run: Path) -> None:
-    killed: list[int] = []
-    ended = threading.Event()
-
-    def kill() -> None:
-        while not ended.wait(0.2) and not killed:
-            for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):  # it may end at any time
-                    if "submitit.core._submit" in " ".join(process.cmdline()) and process.children():
-                        process.kill()
-                        killed.append(process.pid)
-                        return
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    outcome = submitted(run, cluster="local")
-    ended.set()
-    killer.join()
-    assert killed
-    assert [each.is_good for each in outcome.candidates] == [True, True]
-    assert outcome.retries == 1
-
-
-def test_slurm_that_is_not_here_is_one_sentence(run: Path) -> None:
-    if shutil.which("srun"):
-        pytest.skip("Slurm is installed")
-    with pytest.raises(UsageError, match="--on slurm: "):
-        submitted(run)
-
-
-def test_an_option_that_submitit_does_not_know_is_one_sentence(run: Path) -> None:
-    with pytest.raises(UsageError, match="--on slurm: "):
-        submitted(run, cluster="local", nonsense=1)
+    assert load_candidate(job.journal.parent).row_us == candidate.row_us
