@@ -6,7 +6,6 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +55,8 @@ def _optimized(content: bytes) -> Any:
     from medn.devices.native_output import captured_prints
 
     # Weights in the graph would be spelled out as numbers; those that go to a file leave a part where the process is.
+    from contextlib import chdir  # of Python 3.11: this runs on the host alone
+
     with tempfile.TemporaryDirectory(prefix="medn-mnn-") as folder, chdir(folder), captured_prints() as printed:
         converted = convert(content, Path(folder), printed, "--saveExternalData", "1")
         file = Path(folder) / "optimized.json"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from medn.core.child import ChildFailed, serve
 from medn.core.text import first_line
 from medn.devices.backend import Unsupported
 from medn.devices.transport import Process
+
+if TYPE_CHECKING:
+    from typing import Self  # which Python 3.10 on a device does not know
 
 Json = dict[str, Any]
 START_S = 180.0

@@ -16,7 +16,7 @@ import medn.layer_generators
 from medn.core.errors import UsageError
 from medn.core.plugins import PLUGINS
 
-PARTS = ("core", "devices", "remote")
+PARTS = ("core", "devices", "program", "remote")
 """Folders of medn that the agent and its programs are made of, beside `layer_generators`."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 """Times of files would make another archive of the same content."""

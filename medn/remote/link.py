@@ -28,7 +28,8 @@ from medn.remote.frames import BEAT_S, PROTOCOL, SILENCE_S, BrokenFrame, Json, r
 CONNECT_S = 60.0
 """How long a device may take to greet."""
 ASK_S = 180.0
-LEAST_PYTHON = (3, 11)
+LEAST_PYTHON = (3, 10)
+"""Boards come with old ones: what is copied there keeps to what this one understands."""
 KEPT_LINES = 20
 """Of what the command says on its standard error."""
 ENDING_S = 2.0

@@ -17,6 +17,14 @@ from medn.runs.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 
+BARE = """
+import sys
+for name in ("torch", "pydantic", "psutil", "onnx", "yaml"):
+    sys.modules[name] = None
+# Nor medn itself, which would lend the agent what was forgotten to be copied.
+sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in getattr(each, "__module__", "")]
+"""
+
 
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackSsh]:
@@ -30,8 +38,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackSsh]:
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python that has numpy and the backends' libraries, but neither torch nor what medn needs beside."""
     folder = tmp_path_factory.mktemp("bare")
-    blocked = "import sys\nfor name in ('torch', 'pydantic', 'psutil', 'onnx', 'yaml'):\n    sys.modules[name] = None\n"
-    (folder / "sitecustomize.py").write_text(blocked)
+    (folder / "sitecustomize.py").write_text(BARE)
     return f"env PYTHONPATH={folder} {sys.executable}"
 
 
