@@ -27,6 +27,11 @@ CONDITION_DRAWS = 64
 OF_THE_WORKLOAD = ("batch_size", "cache", "dtype")
 """Conditions that cost nothing to change, as each visit builds its layer anew; others are states of the machine."""
 
+FIRST_ROUNDS = (1 / 8, 1 / 4, 1 / 2, 1.0)
+LEAST_OF_A_ROUND = 4
+"""The first pass goes round the blocks: what share of each is visited after each round, and how many points at least.
+So whatever time a sweep has, every device has points, and none many times as many as another."""
+
 Pair = tuple[Layer, Condition]
 
 
@@ -84,14 +89,26 @@ def pass_order(points: Sequence[Point], seed: int, pass_number: int, first: Coll
     """The points in a fresh random order for each pass, in blocks that share the state of the machine.
 
     Another device or thread count costs the start of a process, another utilisation the settling of the load, and what
-    a user's own condition costs nobody knows; so the blocks are shuffled, and the points inside each. The first pass
-    begins with the layers in `first`, so that they are measured even where time runs out.
+    a user's own condition costs nobody knows; so the blocks are shuffled, and the points inside each. Time may run out
+    in the first pass: it goes round the blocks, and begins with the layers in `first`.
     """
-    order = _shuffled_blocks(points, seed, pass_number)
-    return order if pass_number or not first else sorted(order, key=lambda point: point.layer not in first)
+    blocks = _shuffled_blocks(points, seed, pass_number)
+    if pass_number:
+        return list(itertools.chain.from_iterable(blocks))
+    return sorted(_in_rounds(blocks), key=lambda point: point.layer not in first)
 
 
-def _shuffled_blocks(points: Sequence[Point], seed: int, pass_number: int) -> list[Point]:
+def _in_rounds(blocks: Sequence[Sequence[Point]]) -> Iterator[Point]:
+    """Some points of every block, then more of every block."""
+    begun = [0] * len(blocks)
+    for share in FIRST_ROUNDS:
+        for place, block in enumerate(blocks):
+            end = max(math.ceil(share * len(block)), begun[place] + LEAST_OF_A_ROUND)
+            yield from block[begun[place] : end]
+            begun[place] = end
+
+
+def _shuffled_blocks(points: Sequence[Point], seed: int, pass_number: int) -> list[list[Point]]:
     random = seeded(seed, "pass", pass_number)
     blocks: dict[tuple[Scalar, ...], list[Point]] = {}
     for point in points:
@@ -100,7 +117,7 @@ def _shuffled_blocks(points: Sequence[Point], seed: int, pass_number: int) -> li
         blocks.setdefault((point.device, *state), []).append(point)
     shuffled = list(blocks.values())
     random.shuffle(shuffled)
-    return [block[index] for block in shuffled for index in random.permutation(len(block))]
+    return [[block[index] for index in random.permutation(len(block))] for block in shuffled]
 
 
 def _domains(config: SweepConfig) -> dict[str, Domain]:

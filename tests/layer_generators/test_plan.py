@@ -178,7 +178,18 @@ def test_a_pass_visits_every_point_once(mixed_points: list[Point]) -> None:
 
 
 def test_a_pass_changes_device_threads_and_load_as_seldom_as_possible(mixed_points: list[Point]) -> None:
-    assert len(blocks_of(pass_order(mixed_points, seed=1, pass_number=0))) == 8
+    assert len(blocks_of(pass_order(mixed_points, seed=1, pass_number=1))) == 8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_first_pass_that_is_cut_short_has_points_of_every_device_and_state(
+    mixed_points: list[Point], seed: int
+) -> None:
+    order = pass_order(mixed_points, seed=seed, pass_number=0)
+    assert len(set(blocks_of(order[:32]))) == 8
+    for part in (40, 80, 120):
+        counts = Counter(point.device for point in order[:part])
+        assert max(counts.values()) <= 3 * min(counts["torch"], counts["mnn"])
 
 
 def test_every_pass_has_its_own_order_of_blocks_and_points(mixed_points: list[Point]) -> None:
