@@ -130,11 +130,6 @@ class Estimator:
         found = self._answered(*quick) if quick else None
         return found or self.estimate(self.prepare(given, rows, gaps))
 
-    def predict_rows(self, table: list[dict[str, Any]], skipped: str) -> Estimates | None:
-        """Many layers, each a dict, whose entry `skipped` is none of theirs; None where Python has to look at them."""
-        quick = self.answering.rows(table, skipped)
-        return self._answered(*quick) if quick else None
-
     def _answered(self, inputs: Array, matching: Flags, further: tuple[str, ...] | None = None) -> Estimates | None:
         """What the engine says of inputs, one column each; None where formulas cannot be traced."""
         wanted = tuple(self.further) if further is None else further

@@ -160,16 +160,16 @@ class Predictions:
 
     @classmethod
     def empty(cls, rows: int, further: Iterable[str], explain: ExplainRow | None = None) -> Predictions:
-        """Arrays to be filled."""
-        return cls(
-            latency_s=np.empty(rows),
-            low_s=np.empty(rows),
-            high_s=np.empty(rows),
-            level=np.empty(rows),
-            in_range=np.empty(rows, dtype=np.bool_),
-            further={name: np.full(rows, np.nan) for name in further},
-            explain=explain,
-        )
+        """Arrays to be filled, of further quantities with what is no number where nothing is said."""
+        names = tuple(further)
+        latency_s, low_s, high_s, level, *more = np.full((4 + len(names), rows), np.nan)
+        in_range = np.empty(rows, dtype=np.bool_)
+        return cls(latency_s, low_s, high_s, level, in_range, dict(zip(names, more, strict=True)), explain)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """As the C engine fills them."""
+        return (self.latency_s, self.low_s, self.high_s, self.level, self.in_range, *self.further.values())
 
     def __len__(self) -> int:
         return len(self.latency_s)

@@ -21,7 +21,7 @@ _engine: Any = None
 with suppress(ImportError):  # not built, or for another Python
     _engine = import_module("medn.program._engine")
 
-VERSION = 1
+VERSION = 2
 """What the extension is asked for; one that was left by another version of medn is not used."""
 
 Array = NDArray[np.float64]
@@ -284,3 +284,9 @@ class CMachine:
 def c_query(*parts: Any) -> Any:
     """What reads a query and answers it without Python; the parts are those that engine.c names."""
     return _engine.Query(*parts)
+
+
+def predict_rows(*parts: Any) -> bool | str:
+    """Answers for rows that are dicts, written into arrays; the parts are those that engine.c names."""
+    done: bool | str = _engine.predict_rows(*parts)
+    return done
