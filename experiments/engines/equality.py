@@ -3,8 +3,8 @@
     python -m experiments.engines.equality BUNDLE... [--rows 10000] [--seed 0]
 
 NumPy runs the formulas as they stand and, once more, their program; C and onnxruntime run the program. The largest
-relative difference to the formulas is told for each, over the latency, its interval and all further quantities; the exit
-code is 1 where one is above 1e-6, or 1e-5 for onnxruntime, which adds up trees in single precision.
+relative difference to the formulas is told for each, over the latency, its interval and all further quantities; the
+exit code is 1 where one is above 1e-6, or 1e-5 for onnxruntime, which adds up trees in single precision.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def answers(estimator: Estimator, columns: dict[str, Any]) -> Iterator[tuple[str
 def _by_formulas(estimator: Estimator, columns: dict[str, Any], rows: int) -> Array:
     prepared = estimator.prepare(columns, rows)
     found = estimator.deployed.answer(prepared.inputs)
-    learned = {
-        name: each.deployed.predict(prepared.inputs if each.same_range else estimator._inputs(prepared.columns, each.deployed.range, rows))
-        for name, each in estimator.further.items()
-    }
+    learned = {}
+    for name, each in estimator.further.items():
+        own = prepared.inputs if each.same_range else estimator._inputs(prepared.columns, each.deployed.range, rows)
+        learned[name] = each.deployed.predict(own)
     return np.array([found.value, found.low, found.high, found.inside, *from_learned(found.value, learned).values()])
 
 

@@ -4,8 +4,8 @@
 
 Every input is a program of a bundle (from queries to inputs, from inputs to answers) with some of its steps or arrays
 exchanged. Inputs run in processes of their own, a few thousand each, so that a crash or a hang is found; with
---sanitize the engine is built once more with the address sanitizer, which sees every access outside. The time is that of
-the processor. The exit code is 1 if there is any finding.
+--sanitize the engine is built once more with the address sanitizer, which sees every access outside. The time is that
+of the processor. The exit code is 1 if there is any finding.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 2048
 
 
 REMEMBERED = 16_384
-"""Single layers that are kept; those that were not asked for longest are forgotten first."""
+"""Single layers that are kept, of each kind where the C engine keeps them; others take their place."""
 
 
 KIND = "kind"
@@ -51,7 +51,7 @@ class LayerPredictor:
         self._queries: dict[str, Any] = {}
         """What answers in C, of the kinds that were asked for."""
         # By type too: True, 1 and 1.0 are equal, but not all of them are batch sizes.
-        self._remembered = lru_cache(REMEMBERED, typed=True)(self._layer)
+        self._remembered = lru_cache(REMEMBERED, typed=True)(self._asked)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -80,12 +80,23 @@ class LayerPredictor:
         >>> print(*predictor.layer("linear", in_features=100, out_features=200, threads=4).outside)
         threads=4 (measured: 1)
         """
+        query = self._queries.get(kind) if type(kind) is str else None
+        found: Prediction | None = query.recall(parameters) if query is not None else None
+        return found or self._layer(kind, parameters)
+
+    def _layer(self, kind: str, parameters: dict[str, Any]) -> Prediction:
+        """A layer that is to be remembered."""
+        query = self._query(kind) if type(kind) is str and engine() == C else None
+        if query is not None:
+            found = self._asked(kind, **parameters)
+            query.keep(parameters, found)
+            return found
         try:
             return self._remembered(kind, **parameters)
         except TypeError:  # a list or the like, which cannot be remembered
-            return self._layer(kind, **parameters)
+            return self._asked(kind, **parameters)
 
-    def _layer(self, kind: str, /, **parameters: Any) -> Prediction:
+    def _asked(self, kind: str, /, **parameters: Any) -> Prediction:
         try:
             return self.estimator(kind).layer(parameters)
         except Wrong as wrong:
@@ -173,25 +184,23 @@ class LayerPredictor:
             return None
         said: Columns = {}
         result = Predictions.empty(rows, self._further, partial(self._explained_column, own, said))
-        if not query.predict(table, KIND if kind is None else None, False, result.arrays, self._further):
-            return None
-        if not result.in_range.all():  # whoever asked may change the table before it is explained
+        outside = query.predict(table, KIND if kind is None else None, False, result.arrays, self._further)
+        if outside:  # whoever asked may change the table before it is explained
             said |= {name: values.copy() if type(values) is list else values for name, values in table.items()}
             said.pop(KIND, None)
-        return result
+        return None if outside is None else result
 
     def _rows_at_once(self, table: list[Any], kind: str | None) -> Predictions | None:
         said: dict[int, dict[str, Any]] = {}
         result = Predictions.empty(len(table), self._further, partial(self._explained_row, kind, said))
-        done = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
-        while isinstance(done, str):  # a kind that nobody asked for before
-            if self._query(done) is None:
+        outside = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
+        while isinstance(outside, str):  # a kind that nobody asked for before
+            if self._query(outside) is None:
                 return None
-            done = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
-        if not done:
-            return None
-        said |= {row: dict(table[row]) for row in np.flatnonzero(~result.in_range).tolist()}
-        return result
+            outside = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
+        if outside:
+            said |= {row: dict(table[row]) for row in np.flatnonzero(~result.in_range).tolist()}
+        return None if outside is None else result
 
     def _query(self, kind: str) -> Any:
         """What answers queries of one kind in C; None where nothing does."""
@@ -270,7 +279,7 @@ class LayerPredictor:
                 for n, column in columns.items()
             }
             found = result if places is None else Predictions.empty(rows, self._further)
-            if query.predict(own, None, places is not None, found.arrays, self._further):
+            if query.predict(own, None, places is not None, found.arrays, self._further) is not None:
                 if places is not None:
                     for to, values in zip(result.arrays, found.arrays, strict=True):
                         to[places] = values

@@ -281,12 +281,21 @@ class CMachine:
         return found
 
 
+def tree_levels(feature: NDArray[Any], right: NDArray[Any], roots: NDArray[Any]) -> int | None:
+    """How deep trees are whose nodes were saved in preorder, 0 where they were not; None where nobody knows it in C."""
+    if not is_built():
+        return None
+    arrays = zip((feature, right, roots), (np.int16, np.int32, np.int32), strict=True)
+    levels: int = _engine.tree_levels(*(np.ascontiguousarray(each, dtype) for each, dtype in arrays))
+    return levels
+
+
 def c_query(*parts: Any) -> Any:
     """What reads a query and answers it without Python; the parts are those that engine.c names."""
     return _engine.Query(*parts)
 
 
-def predict_rows(*parts: Any) -> bool | str:
-    """Answers for rows that are dicts, written into arrays; the parts are those that engine.c names."""
-    done: bool | str = _engine.predict_rows(*parts)
-    return done
+def predict_rows(*parts: Any) -> int | str | None:
+    """Answers for rows that are dicts, written into arrays; parts and result are those that engine.c names."""
+    found: int | str | None = _engine.predict_rows(*parts)
+    return found

@@ -9,7 +9,10 @@
 static PyMethodDef functions[] = {
     {"predict_rows", predict_rows, METH_VARARGS,
      "predict_rows(queries, rows, key, kind, arrays, names): fills arrays with the answers for rows that are dicts, each "
-     "of the kind that its key says, unless all are of one; whether it was done, or the kind that has no query."},
+     "of the kind that its key says, unless all are of one; how many are out of range, the kind that has no query, or None "
+     "where Python has to look at them."},
+    {"tree_levels", tree_levels, METH_VARARGS,
+     "tree_levels(feature, right, roots): how deep trees are, 0 where their nodes are in no order that a walk ends in."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -42,6 +42,53 @@ static int are_trees(const Array *nodes, const Array *roots, int64_t width) {
     return are_places(roots, nodes->count);
 }
 
+/* How many levels trees have that were saved in preorder: a left child follows its node, a right child all that is below
+ * the left one. 0 where nodes stand in any other order, so that a walk might not end. */
+static int64_t levels_of(
+    const int16_t *feature, const int32_t *right, int64_t count, const int32_t *roots, int64_t trees, int32_t *waiting) {
+    int64_t most = 0;
+    for (int64_t t = 0; t < trees; t++) {
+        const int64_t root = roots[t], end = t + 1 < trees ? roots[t + 1] : count;
+        int64_t held = 0, depth = 0;
+        if (root < 0 || root >= end || end > count || (!t && root)) return 0;
+        for (int64_t i = root; i < end; i++) {
+            if (depth > most) most = depth;
+            if (feature[i] >= 0) {
+                waiting[2 * held] = right[i];
+                waiting[2 * held++ + 1] = (int32_t)++depth;
+            } else if (held) {
+                if (root + waiting[2 * --held] != i + 1) return 0;
+                depth = waiting[2 * held + 1];
+            } else if (i + 1 != end)
+                return 0;
+        }
+        if (held) return 0;
+    }
+    return most + 1;
+}
+
+static PyObject *tree_levels(PyObject *module, PyObject *args) {
+    PyObject *given[3];
+    Py_buffer views[3];
+    int held = 0;
+    if (!PyArg_ParseTuple(args, "OOO", &given[0], &given[1], &given[2])) return NULL;
+    for (; held < 3; held++)
+        if (PyObject_GetBuffer(given[held], &views[held], PyBUF_C_CONTIGUOUS) < 0) break;
+    const int64_t count = held ? views[0].len / 2 : 0;
+    const int fits = held == 3 && views[0].itemsize == 2 && views[1].itemsize == 4 && views[2].itemsize == 4 &&
+                     views[1].len == 4 * count && count < INT32_MAX;
+    int32_t *waiting = fits ? PyMem_RawMalloc((2 * count + 2) * sizeof(int32_t)) : NULL;
+    PyObject *found = NULL;
+    if (waiting)
+        found = PyLong_FromLongLong(
+            levels_of(views[0].buf, views[1].buf, count, views[2].buf, views[2].len / 4, waiting));
+    else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "the arrays of trees do not fit one another");
+    PyMem_RawFree(waiting);
+    while (held > 0) PyBuffer_Release(&views[--held]);
+    return found;
+}
+
 static int are_bits(const Machine *m, const int64_t *step, int64_t width) {
     /* Every feature has thresholds, and its rows in the table begin where those of the one before end. */
     if (!is_table(m, step, 0, 4, -1) || !is_table(m, step, 1, 4, -1) || !is_table(m, step, 4, 8, 2)) return 0;

@@ -19,17 +19,22 @@ typedef struct {
     Machine *answer;
     Way *ways;
     Py_ssize_t way_count;
+    PyObject **kept; /* predictions of layers that were asked for, each where its numbers lead */
+    double *kept_values;
+    Way *kept_names;
 } Query;
 
 static int query_traverse(Query *self, visitproc visit, void *arg) {
     Py_VISIT(self->make_way);
     Py_VISIT(self->prediction);
+    for (Py_ssize_t i = 0; self->kept && i < MOST_KEPT; i++) Py_VISIT(self->kept[i]);
     return 0;
 }
 
 static int query_clear(Query *self) {
     Py_CLEAR(self->make_way);
     Py_CLEAR(self->prediction);
+    for (Py_ssize_t i = 0; self->kept && i < MOST_KEPT; i++) Py_CLEAR(self->kept[i]);
     return 0;
 }
 
@@ -42,6 +47,9 @@ static void query_dealloc(Query *self) {
     Py_XDECREF(self->further);
     Py_XDECREF(self->nothing);
     Py_XDECREF(self->answer);
+    PyMem_Free(self->kept);
+    PyMem_Free(self->kept_values);
+    PyMem_Free(self->kept_names);
     for (Py_ssize_t i = 0; self->ways && i < 2 * MOST_WAYS; i++) Py_XDECREF(self->ways[i].machine);
     PyMem_Free(self->ways);
     Py_TYPE(self)->tp_free((PyObject *)self);
@@ -255,6 +263,54 @@ static PyObject *query_call(Query *self, PyObject *args, PyObject *keywords) {
     if (memory != stack) PyMem_RawFree(memory);
     if (!good || !is_good(second, outputs)) Py_RETURN_NONE;
     return told(self, outputs, matches);
+}
+
+/* Where the prediction of a layer is kept; -1 where it is not, since its numbers do not say all of it. */
+static int64_t kept_place(const Query *self, PyObject *parameters, double *values, Way *said) {
+    memcpy(values, self->defaults, self->count * sizeof(double));
+    if (!read_query(self, parameters, NULL, values, said)) return -1;
+    uint64_t hash = said->low ^ (said->high * 0x9e3779b97f4a7c15ULL);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->types[i] == 't' && values[i] < 0.0) return -1; /* one of many strings that nobody knows */
+        hash = (hash ^ bits_of(values[i])) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+    }
+    return (int64_t)(hash % MOST_KEPT);
+}
+
+/* recall(parameters): the prediction that was kept of a layer, or None. */
+static PyObject *query_recall(Query *self, PyObject *parameters) {
+    double values[MOST_NAMES];
+    Way said;
+    if (!self->kept || !PyDict_CheckExact(parameters)) Py_RETURN_NONE;
+    const int64_t place = kept_place(self, parameters, values, &said);
+    if (place < 0 || !self->kept[place]) Py_RETURN_NONE;
+    const Way *names = &self->kept_names[place];
+    if (names->low != said.low || names->high != said.high ||
+        memcmp(values, self->kept_values + place * self->count, self->count * sizeof(double)))
+        Py_RETURN_NONE;
+    return Py_NewRef(self->kept[place]);
+}
+
+/* keep(parameters, prediction), in the place of what was kept there before. */
+static PyObject *query_keep(Query *self, PyObject *args) {
+    PyObject *parameters, *prediction;
+    double values[MOST_NAMES];
+    Way said;
+    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &parameters, &prediction)) return NULL;
+    if (!self->kept) {
+        self->kept_values = PyMem_Calloc(MOST_KEPT * (self->count + 1), sizeof(double));
+        self->kept_names = PyMem_Calloc(MOST_KEPT, sizeof(Way));
+        if (self->kept_values && self->kept_names) self->kept = PyMem_Calloc(MOST_KEPT, sizeof(PyObject *));
+        if (!self->kept) return PyErr_NoMemory();
+    }
+    const int64_t place = kept_place(self, parameters, values, &said);
+    if (place >= 0) {
+        memcpy(self->kept_values + place * self->count, values, self->count * sizeof(double));
+        self->kept_names[place] = said;
+        Py_XSETREF(self->kept[place], Py_NewRef(prediction));
+    }
+    Py_RETURN_NONE;
 }
 
 #endif

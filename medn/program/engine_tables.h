@@ -13,7 +13,7 @@ static PyObject *array_type; /* numpy.ndarray */
 typedef struct {
     Py_buffer views[FIRST_FURTHER + MOST_FURTHER];
     int count;
-    int64_t rows;
+    int64_t rows, outside; /* how many there are, and how many of those answered lie out of range */
 } Results;
 
 static void results_release(Results *results) {
@@ -24,6 +24,7 @@ static void results_release(Results *results) {
 static int results_hold(PyObject *arrays, Results *results) {
     const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
     results->count = 0;
+    results->outside = 0;
     if (count < FIRST_FURTHER || count > FIRST_FURTHER + MOST_FURTHER) goto wrong;
     for (Py_ssize_t i = 0; i < count; i++) {
         Py_buffer *view = &results->views[i];
@@ -100,7 +101,10 @@ static int run_block(Runner *runner, int width, int here, const int64_t *rows, R
         const double *found = other + second->output_slots[i] * width;
         if (i == 3) {
             char *to = results->views[IN_RANGE].buf;
-            for (int r = 0; r < here; r++) to[rows[r]] = found[r] != 0.0 && matches[r] != 0.0;
+            for (int r = 0; r < here; r++) {
+                to[rows[r]] = found[r] != 0.0 && matches[r] != 0.0;
+                results->outside += !to[rows[r]];
+            }
             continue;
         }
         double *to = results->views[i < 3 ? i : runner->places[i - 4]].buf;
@@ -376,7 +380,8 @@ static PyObject *query_predict(Query *self, PyObject *args) {
     }
     table_release(&table);
     results_release(&results);
-    return PyBool_FromLong(good);
+    if (!good) Py_RETURN_NONE;
+    return PyLong_FromLongLong(results.outside);
 failed:
     table_release(&table);
     results_release(&results);
@@ -387,7 +392,10 @@ static PyMethodDef query_methods[] = {
     {"count", (PyCFunction)query_count, METH_VARARGS,
      "count(columns): how many rows a dict of columns has, 0 where Python has to look at it."},
     {"predict", (PyCFunction)query_predict, METH_VARARGS,
-     "predict(columns, skipped, gaps, arrays, names): fills arrays with the answers for columns; whether it was done."},
+     "predict(columns, skipped, gaps, arrays, names): fills arrays with the answers for columns; how many "
+     "rows are out of range, or None where Python has to look at them."},
+    {"recall", (PyCFunction)query_recall, METH_O, "recall(parameters): the prediction that was kept of a layer, or None."},
+    {"keep", (PyCFunction)query_keep, METH_VARARGS, "keep(parameters, prediction): to be recalled."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -509,8 +517,7 @@ static int rows_answer(const Rows *rows, Results *results) {
     return 1;
 }
 
-/* Each row is a dict that says its kind by a key, unless all are of one; whether it was done, or the kind that is not
- * among the queries. */
+/* Each row is a dict that says its kind by a key, unless all are of one. */
 static PyObject *predict_rows(PyObject *module, PyObject *args) {
     PyObject *queries, *table, *key, *kind, *arrays, *names, *unknown = NULL;
     if (!PyArg_ParseTuple(
@@ -553,7 +560,9 @@ static PyObject *predict_rows(PyObject *module, PyObject *args) {
         Py_XDECREF(unknown);
         return NULL;
     }
-    return unknown ? unknown : PyBool_FromLong(good);
+    if (unknown) return unknown;
+    if (!good) Py_RETURN_NONE;
+    return PyLong_FromLongLong(results.outside);
 }
 
 #endif

@@ -56,7 +56,9 @@ def table() -> Table:
     return make_known_table(120, seed=1)
 
 
-@pytest.fixture(scope="module", params=["source_stack", "best_source", "lightgbm_on_stack", "gaussian_process_on_stack"])
+@pytest.fixture(
+    scope="module", params=["source_stack", "best_source", "lightgbm_on_stack", "gaussian_process_on_stack"]
+)
 def stack(request: pytest.FixtureRequest, table: Table) -> Form:
     family = regressors[request.param]
     if family.missing() is not None:
