@@ -52,7 +52,7 @@ class View:
         return len(self.operation)
 
     def inputs(self, rows: Array) -> Array:
-        """The inputs of the form, in numbers that fit float32 as those it learned from do. A formula, as `nearest` is."""
+        """The inputs of the form, in numbers that fit float32 as those it learned from do; a formula."""
         columns = beside(rows, self.constants)
         groups = [(code, np.flatnonzero(self.operation == code)) for code in range(CODE + 1)]
         parts = [self._made(code, places, columns) for code, places in groups if len(places)]

@@ -144,8 +144,8 @@ class NetworkForm(Form):
             return in_blocks(inputs, self._value, CHUNK)
 
     def _value(self, inputs: Array) -> Array:
-        """Matrices are multiplied in single precision, as they were learned. What stands before them is exact, and so is
-        the last step: a logarithm has its last digit in single precision at a millionth of the latency."""
+        """Matrices are multiplied in single precision, as they were learned. What stands before them is exact, and so
+        is the last step: a logarithm has its last digit in single precision at a millionth of the latency."""
         values: Values = self.encoding.transform(inputs)
         for place, (name, arrays) in enumerate(self.steps):
             is_last = place == len(self.steps) - 1 and name == "dense"
