@@ -1,6 +1,7 @@
 """The C engine, which an installation does without where no compiler is; everything else stands in setup.cfg."""
 
 import sys
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -13,7 +14,7 @@ setup(
         Extension(
             "medn.program._engine",
             ["medn/program/engine.c"],
-            depends=["medn/program/engine_math.h", "medn/program/engine_steps.h"],
+            depends=sorted(glob("medn/program/*.h")),
             extra_compile_args=optimised,
             optional=True,
         )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
+from medn.program.c_engine import tree_levels
 from medn.regressors.thresholds import Thresholds
 
 WORK_PER_WORD = 100
@@ -90,6 +91,10 @@ class Nodes:
 
         Raises a ValueError: other nodes would be walked in circles, or belong to two trees.
         """
+        levels = tree_levels(self.feature, self.right, self.roots)
+        if levels:
+            self.__dict__["levels"] = levels
+            return
         places = np.arange(len(self.feature))
         end = np.append(self.roots[1:], len(self.feature))[self.tree]
         right = self.roots[self.tree] + self.right.astype(np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 
 from medn.core.errors import UsageError
 from medn.core.table import Array, Schema, Table
+from medn.program.formulas import rounded
 from medn.regressors.form import Form, Parts, restore
 from medn.regressors.views import View
 
@@ -31,11 +32,11 @@ class Sources:
 
     def logs(self, rows: Array) -> Array:
         """Logarithms of the seconds that each device would take, a column for each, in numbers that fit float32."""
-        found = np.empty((len(rows), len(self.views)), dtype=np.float32)
-        for place, (view, form) in enumerate(zip(self.views, self.form_of, strict=True)):
+        found = []
+        for view, form in zip(self.views, self.form_of, strict=True):
             nearest, growth = view.nearest(view.inputs(rows))
-            found[:, place] = self.forms[form].log_value(nearest) + growth
-        return found.astype(np.float64)
+            found.append((self.forms[form].log_value(nearest) + growth)[:, None])
+        return rounded(np.concatenate(found, axis=1))
 
     def only(self, places: Sequence[int]) -> Sources:
         """Some of the devices, with the forms that they need."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from medn.core.checking import LARGEST, check_array
 from medn.core.table import MOST_INPUTS, MOST_TEXTS, Array
+from medn.program.formulas import beside, looked_up, rounded, rows_of
 
 SCALED, LARGER, SHARE, FILLED, CODE = range(5)
 """What becomes of the first column, times its factor, and the second, times its own: the first alone; the larger of
@@ -52,41 +52,40 @@ class View:
         return len(self.operation)
 
     def inputs(self, rows: Array) -> Array:
-        """The inputs of the form, in numbers that fit float32 as those it learned from do."""
-        columns = np.concatenate([rows, np.broadcast_to(self.constants, (len(rows), len(self.constants)))], axis=1)
-        found = columns[:, self.first] * self.factors[0]
-        for operation, places in self._special.items():
-            own = found[:, places]
-            if operation == CODE:
-                found[:, places] = self._coded(columns[:, self.first[places]], places)
-            elif operation == FILLED:
-                waves = np.maximum(np.ceil(own * (1.0 - ROUNDING)), 1.0)
-                found[:, places] = np.minimum(own / waves, 1.0)
-            else:
-                other = columns[:, self.second[places]] * self.factors[1, places]
-                found[:, places] = np.maximum(own, other) if operation == LARGER else _share(own, other)
-        return np.asarray(found, dtype=np.float32).astype(np.float64)
+        """The inputs of the form, in numbers that fit float32 as those it learned from do; a formula."""
+        columns = beside(rows, self.constants)
+        groups = [(code, np.flatnonzero(self.operation == code)) for code in range(CODE + 1)]
+        parts = [self._made(code, places, columns) for code, places in groups if len(places)]
+        order = np.argsort(np.concatenate([places for _, places in groups]))
+        return rounded(np.concatenate(parts, axis=1).take(order, axis=1))
+
+    def _made(self, operation: int, places: NDArray[np.intp], columns: Array) -> Array:
+        """The inputs at these places, which are all made alike."""
+        own = columns.take(self.first[places], axis=1)
+        if operation == CODE:
+            return np.concatenate([self._coded(own[:, i], place)[:, None] for i, place in enumerate(places)], axis=1)
+        own = own * self.factors[0, places]
+        if operation == SCALED:
+            return own
+        if operation == FILLED:
+            waves = np.maximum(np.ceil(own * (1.0 - ROUNDING)), 1.0)
+            return np.minimum(own / waves, 1.0)
+        other = columns.take(self.second[places], axis=1) * self.factors[1, places]
+        return np.maximum(own, other) if operation == LARGER else _share(own, other)
+
+    def _coded(self, given: Array, place: np.intp) -> Array:
+        """A category that the form does not know is taken for the usual one."""
+        start, (count, usual) = self.second[place], self.factors[:, place]
+        codes = self.codes[start : start + max(0, int(np.ceil(count)))]
+        return looked_up(np.append(codes, usual), given)
 
     def nearest(self, inputs: Array) -> tuple[Array, Array]:
         """The inputs within what the form has seen, and the logarithm of how many times as much work there is."""
         within = np.minimum(np.maximum(inputs, self.low), self.high)
         if not len(self.work):
-            return within, np.zeros(len(inputs))
-        asked, seen = (np.log(np.maximum(each[:, self.work], 1.0)) for each in (inputs, within))
-        return within, np.asarray((asked - seen).max(axis=1))
-
-    @cached_property
-    def _special(self) -> dict[int, NDArray[np.intp]]:
-        """The inputs that are more than a column times a factor, by what they are."""
-        places = {code: np.flatnonzero(self.operation == code) for code in (LARGER, SHARE, FILLED, CODE)}
-        return {code: own for code, own in places.items() if len(own)}
-
-    def _coded(self, given: Array, places: NDArray[np.intp]) -> Array:
-        """A category that the form does not know is taken for the usual one."""
-        counts, usual = self.factors[:, places]
-        known = (given >= 0) & (given < counts)
-        where = self.second[places] + np.where(known, given, 0).astype(np.intp)
-        return np.where(known, self.codes[np.minimum(where, len(self.codes) - 1)], usual)
+            return within, rows_of(inputs, 0.0)
+        asked, seen = (np.log(np.maximum(each.take(self.work, axis=1), 1.0)) for each in (inputs, within))
+        return within, (asked - seen).max(axis=1)
 
     def check(self, width: int) -> None:
         """That it can be worked out for any row of so many inputs. Raises a ValueError that says why not."""
@@ -129,4 +128,5 @@ class View:
 
 def _share(own: Array, other: Array) -> Array:
     both = own + other
-    return np.divide(own, both, out=np.zeros_like(both), where=both != 0)
+    known = both != 0
+    return np.where(known, own, 0.0) / np.where(known, both, 1.0)

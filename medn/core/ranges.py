@@ -342,6 +342,18 @@ def matches_constants(columns: Mapping[str, Any], constants: Mapping[str, Scalar
     return matching
 
 
+def is_constant(value: Scalar, constant: Scalar) -> bool:
+    """The same of one value.
+
+    >>> is_constant(1.0, 1), is_constant("fp16", "fp32")
+    (True, False)
+    """
+    if isinstance(value, str) or isinstance(constant, str):
+        return str(value) == str(constant)
+    low, high = matching_bounds(constant)
+    return low <= value <= high
+
+
 def matching_bounds(constant: float) -> tuple[float, float]:
     """The lowest and highest number that still is this constant."""
     tolerance = 1e-8 + 1e-6 * abs(constant)

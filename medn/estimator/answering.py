@@ -98,7 +98,7 @@ class Answering:
             self._c_way,
             answers.machine,
             Prediction,
-            self.level,
+            float(self.level),
             tuple(self.quantities.further),
             defaults,
         )
@@ -216,23 +216,3 @@ class Answering:
             return np.array([float(value)]) if isinstance(value, (bool, int, float)) else None
         except OverflowError:
             return None
-
-    def rows(self, table: list[Any], skipped: str) -> tuple[Array, NDArray[np.bool_]] | None:
-        """The same as `inputs` of a list of queries, each as a dict; by the C engine alone."""
-        if not hasattr(self.one, "read"):
-            return None
-        values, masks = np.zeros((len(self.names), len(table))), np.zeros((len(table), 2), dtype=np.uint64)
-        if not self.one.read(table, skipped, values, masks):
-            return None
-        found = np.empty((self.quantities.width, len(table)))
-        matches = np.empty(len(table), dtype=np.bool_)
-        different, which = np.unique(masks, axis=0, return_inverse=True)
-        for number, (low, high) in enumerate(different.tolist()):
-            way, own = self.way(low | high << 64), np.flatnonzero(which.ravel() == number)
-            if way is None:
-                return None
-            good, matching, *inputs = way.run(values[:, own])
-            if not good.all():
-                return None
-            found[:, own], matches[own] = inputs, matching != 0
-        return found, matches

@@ -85,11 +85,17 @@ class Estimator:
         """The names that a query may have."""
         return set(self.query.names)
 
+    @property
+    def schemas(self) -> list[Schema]:
+        """Those of all inputs: of the latency, and of further quantities that learned from other layers."""
+        own = [each.deployed.schema for each in self.further.values() if not each.same_range]
+        return [self.range.schema, *own]
+
     @cached_property
     def answering(self) -> Answering:
         """The quick way, made at the first question."""
-        own = {name: each.deployed for name, each in self.further.items() if not each.same_range}
-        schemas = [self.range.schema, *(deployed.schema for deployed in own.values())]
+        own = [name for name, each in self.further.items() if not each.same_range]
+        schemas = self.schemas
         ends = np.cumsum([len(schema.names) for schema in schemas]).tolist()
         first = slice(0, ends[0])
         places = dict.fromkeys(self.further, first) | dict(zip(own, map(slice, ends, ends[1:]), strict=False))
@@ -127,15 +133,10 @@ class Estimator:
     def predict(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Estimates:
         """Many layers. Raises `Wrong` where the query is."""
         quick = self.answering.inputs(given, rows, gaps)
-        found = self._answered(*quick) if quick else None
+        found = self.answered(*quick) if quick else None
         return found or self.estimate(self.prepare(given, rows, gaps))
 
-    def predict_rows(self, table: list[dict[str, Any]], skipped: str) -> Estimates | None:
-        """Many layers, each a dict, whose entry `skipped` is none of theirs; None where Python has to look at them."""
-        quick = self.answering.rows(table, skipped)
-        return self._answered(*quick) if quick else None
-
-    def _answered(self, inputs: Array, matching: Flags, further: tuple[str, ...] | None = None) -> Estimates | None:
+    def answered(self, inputs: Array, matching: Flags, further: tuple[str, ...] | None = None) -> Estimates | None:
         """What the engine says of inputs, one column each; None where formulas cannot be traced."""
         wanted = tuple(self.further) if further is None else further
         machine = self.answering.answers(wanted)
@@ -157,14 +158,19 @@ class Estimator:
     def under(self, prepared: Rows, conditions: Mapping[str, Scalar]) -> Rows:
         """The same layers under conditions that their work does not depend on, such as the utilization."""
         schema, inputs = self.range.schema, prepared.inputs.copy()
+        self.check_conditions(conditions)
         for name, value in conditions.items():
-            mistake = self.query.conditions[name].mistake(value)
-            if mistake:
-                raise Wrong(f"{name}: {mistake}")
             if name in schema.names:
                 categories = {name: schema.categories[name]} if name in schema.categories else {}
                 inputs[:, schema.index(name)] = as_inputs({name: value}, Schema((name,), categories))[0]
         return Rows({**prepared.columns, **conditions}, inputs)
+
+    def check_conditions(self, conditions: Mapping[str, Scalar]) -> None:
+        """Raises `Wrong` where a value is not allowed."""
+        for name, value in conditions.items():
+            mistake = self.query.conditions[name].mistake(value)
+            if mistake:
+                raise Wrong(f"{name}: {mistake}")
 
     def gradient(self, parameters: Mapping[str, Any]) -> dict[str, float]:
         """The derivative of the latency by each parameter that is a number. Raises `Wrong` where the query is."""
@@ -187,9 +193,7 @@ class Estimator:
         rows = len(inputs)
         matching = matches_constants(columns, self.constants, rows)
         wanted = tuple(self.further if further is None else further)
-        others = [each.deployed.range for each in self.further.values() if not each.same_range]
-        every = [inputs, *(self._inputs(columns, known, rows) for known in others)]
-        quick = self._answered(np.concatenate(every, axis=1).T, matching, wanted)
+        quick = self.answered(self.inputs_of_all(prepared).T, matching, wanted)
         if quick:
             return quick
         latency_s, low_s, high_s, inside = self.deployed.answer(inputs)
@@ -201,6 +205,12 @@ class Estimator:
         told = from_learned(latency_s, found)
         _check_finite(low_s, high_s, told)
         return Estimates(latency_s, low_s, high_s, inside & matching, told)
+
+    def inputs_of_all(self, prepared: Rows) -> Array:
+        """The inputs of every schema side by side."""
+        columns, inputs = prepared
+        others = [each.deployed.range for each in self.further.values() if not each.same_range]
+        return np.concatenate([inputs, *(self._inputs(columns, known, len(inputs)) for known in others)], axis=1)
 
     def _inputs(self, columns: Mapping[str, Column], known: MeasuredRange, rows: int) -> Array:
         missing = [name for name in known.schema.names if name not in columns]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from medn.estimator.estimator import Estimates, Estimator
 from medn.estimator.prediction import Prediction, Predictions
 from medn.estimator.query import Wrong
 from medn.estimator.staircase import Staircase, combinations
+from medn.program.c_engine import predict_rows
 from medn.program.engines import C, engine
 
 ROWS_AT_ONCE = 2048
@@ -27,7 +28,13 @@ ROWS_AT_ONCE = 2048
 
 
 REMEMBERED = 16_384
-"""Single layers that are kept; those that were not asked for longest are forgotten first."""
+"""Single layers that are kept, of each kind where the C engine keeps them; others take their place."""
+
+
+KIND = "kind"
+"""The column that says what each row is."""
+
+Columns = dict[str, Any]
 
 
 class LayerPredictor:
@@ -41,8 +48,10 @@ class LayerPredictor:
         if self.device not in bundle.devices:
             raise UsageError(unknown("device", self.device, bundle.devices))
         self._estimators = {entry.kind: Estimator(entry, self.device) for entry in bundle.on(self.device)}
+        self._queries: dict[str, Any] = {}
+        """What answers in C, of the kinds that were asked for."""
         # By type too: True, 1 and 1.0 are equal, but not all of them are batch sizes.
-        self._remembered = lru_cache(REMEMBERED, typed=True)(self._layer)
+        self._remembered = lru_cache(REMEMBERED, typed=True)(self._asked)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -71,12 +80,23 @@ class LayerPredictor:
         >>> print(*predictor.layer("linear", in_features=100, out_features=200, threads=4).outside)
         threads=4 (measured: 1)
         """
+        query = self._queries.get(kind) if type(kind) is str else None
+        found: Prediction | None = query.recall(parameters) if query is not None else None
+        return found or self._layer(kind, parameters)
+
+    def _layer(self, kind: str, parameters: dict[str, Any]) -> Prediction:
+        """A layer that is to be remembered."""
+        query = self._query(kind) if type(kind) is str and engine() == C else None
+        if query is not None:
+            found = self._asked(kind, **parameters)
+            query.keep(parameters, found)
+            return found
         try:
             return self._remembered(kind, **parameters)
         except TypeError:  # a list or the like, which cannot be remembered
-            return self._layer(kind, **parameters)
+            return self._asked(kind, **parameters)
 
-    def _layer(self, kind: str, /, **parameters: Any) -> Prediction:
+    def _asked(self, kind: str, /, **parameters: Any) -> Prediction:
         try:
             return self.estimator(kind).layer(parameters)
         except Wrong as wrong:
@@ -126,12 +146,11 @@ class LayerPredictor:
         >>> len(predictor.predict([linear, {"kind": "activation", "function": "relu", "elements": 4096}]).latency_s)
         2
         """
-        if type(table) is list and table and engine() == C:
-            quick = self._predict_dicts(table, kind)
-            if quick is not None:
-                return quick
+        quick = self._at_once(table, kind) if engine() == C else None
+        if quick is not None:
+            return quick
         columns, rows = read_columns(table, self.check_columns(kind))
-        given = columns.pop("kind", None) if kind is None else kind
+        given = columns.pop(KIND, None) if kind is None else kind
         if given is None:
             if len(self.kinds) > 1:
                 raise UsageError("the table has no column 'kind', and no kind was given beside it")
@@ -154,39 +173,59 @@ class LayerPredictor:
             self._fill(result, estimator, own, places)
         return result
 
-    def _predict_dicts(self, table: list[Any], kind: str | None) -> Predictions | None:
-        """Rows that are dicts go to the engine as they are; None where Python has to look at them."""
-        groups: dict[str, list[int]] = {}
-        for place, row in enumerate(table):
-            own = row.get("kind", "") if kind is None and type(row) is dict else kind
-            if own not in self._estimators or type(row) is not dict:
-                return None
-            groups.setdefault(own, []).append(place)
-        skipped = "kind" if kind is None else ""
-        found = {}
-        for own, places in groups.items():
-            rows = table if len(groups) == 1 else [table[place] for place in places]
-            estimates = self._estimators[own].predict_rows(rows, skipped)
-            if estimates is None:
-                return None
-            found[own] = estimates
-        result = Predictions.empty(len(table), self._further, partial(_explained, outside := {}))
-        for own, estimates in found.items():
-            where = np.array(groups[own])
-            _put(result, self._estimators[own], where, estimates)
-            for row in where[~estimates.in_range].tolist():
-                said = {name: value for name, value in table[row].items() if name != skipped}
-                outside[row] = partial(self._outside_row, own, said)
-        return result
+    def _at_once(self, table: Any, kind: str | None) -> Predictions | None:
+        """Plain columns of one kind and lists of dicts go to the engine as they are; None where Python has to look."""
+        if type(table) is list and table:
+            return self._rows_at_once(table, kind)
+        own = kind if kind is not None or type(table) is not dict else table.get(KIND)
+        query = self._query(own) if type(table) is dict and type(own) is str else None
+        rows = query.count(table) if query else 0
+        if not rows:
+            return None
+        said: Columns = {}
+        result = Predictions.empty(rows, self._further, partial(self._explained_column, own, said))
+        outside = query.predict(table, KIND if kind is None else None, False, result.arrays, self._further)
+        if outside:  # whoever asked may change the table before it is explained
+            said |= {name: values.copy() if type(values) is list else values for name, values in table.items()}
+            said.pop(KIND, None)
+        return None if outside is None else result
 
-    def _outside_row(self, kind: str, said: Mapping[str, Any]) -> list[Outside]:
-        estimator = self.estimator(kind)
-        return estimator.outside(estimator.prepare(said, 1, gaps=True))
+    def _rows_at_once(self, table: list[Any], kind: str | None) -> Predictions | None:
+        said: dict[int, dict[str, Any]] = {}
+        result = Predictions.empty(len(table), self._further, partial(self._explained_row, kind, said))
+        outside = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
+        while isinstance(outside, str):  # a kind that nobody asked for before
+            if self._query(outside) is None:
+                return None
+            outside = predict_rows(self._queries, table, KIND, kind, result.arrays, self._further)
+        if outside:
+            said |= {row: dict(table[row]) for row in np.flatnonzero(~result.in_range).tolist()}
+        return None if outside is None else result
+
+    def _query(self, kind: str) -> Any:
+        """What answers queries of one kind in C; None where nothing does."""
+        if kind not in self._queries and kind in self._estimators:
+            one = self._estimators[kind].answering.one
+            if hasattr(one, "predict"):
+                self._queries[kind] = one
+        return self._queries.get(kind)
+
+    def _explained_column(self, kind: str, said: Columns, row: int) -> list[Outside]:
+        columns, _ = read_columns(said)
+        return self._outside(columns, kind, row)
+
+    def _explained_row(self, kind: str | None, said: Mapping[int, Mapping[str, Any]], row: int) -> list[Outside]:
+        if row not in said:
+            return []
+        values = dict(said[row])
+        estimator = self.estimator(values.pop(KIND) if kind is None else kind)
+        return estimator.outside(estimator.prepare(values, 1, gaps=True))
 
     @cached_property
-    def _further(self) -> dict[str, None]:
-        """What is predicted of some kind beside latency."""
-        return dict.fromkeys(name for estimator in self._estimators.values() for name in estimator.further)
+    def _further(self) -> dict[str, int]:
+        """What is predicted of some kind beside latency, in an order."""
+        names = dict.fromkeys(name for estimator in self._estimators.values() for name in estimator.further)
+        return {name: place for place, name in enumerate(names)}
 
     def _outside(self, columns: Mapping[str, Given], kinds: Given, row: int) -> list[Outside]:
         """What of one row of a table lies outside what was measured."""
@@ -211,7 +250,7 @@ class LayerPredictor:
         """The names that a table of this kind may have, or of any kind where none is given."""
         if kind is not None:
             return self.estimator(kind).known_columns
-        return {"kind", *(name for estimator in self._estimators.values() for name in estimator.query.names)}
+        return {KIND, *(name for estimator in self._estimators.values() for name in estimator.query.names)}
 
     def _groups(self, kinds: NDArray[Any]) -> dict[str, NDArray[np.int_]]:
         """The rows of each kind."""
@@ -233,16 +272,32 @@ class LayerPredictor:
     ) -> None:
         """Predict the rows at `places`, or all of them, and write them where they belong."""
         rows = len(result) if places is None else len(places)
+        query = self._query(estimator.kind.name) if engine() == C else None
+        if query:
+            own = {
+                n: column if places is None or not _has_rows(column) else column[places]
+                for n, column in columns.items()
+            }
+            found = result if places is None else Predictions.empty(rows, self._further)
+            if query.predict(own, None, places is not None, found.arrays, self._further) is not None:
+                if places is not None:
+                    for to, values in zip(result.arrays, found.arrays, strict=True):
+                        to[places] = values
+                return
         for start in range(0, rows, ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, rows)
             where = slice(start, stop) if places is None else places[start:stop]
-            part = {n: column[where] if isinstance(column, np.ndarray) else column for n, column in columns.items()}
+            part = {n: column[where] if _has_rows(column) else column for n, column in columns.items()}
             try:
                 found = estimator.predict(part, stop - start, gaps=places is not None)
             except Wrong as wrong:
                 row = "" if wrong.row is None else f"row {_origin(where, wrong.row)}: "
                 raise UsageError(f"{row}{estimator.kind.name}: {wrong.sentence}") from None
             _put(result, estimator, where, found)
+
+
+def _has_rows(column: Given) -> TypeGuard[NDArray[Any]]:
+    return isinstance(column, np.ndarray)
 
 
 def _put(result: Predictions, estimator: Estimator, where: slice | NDArray[np.int_], found: Estimates) -> None:
@@ -254,10 +309,6 @@ def _put(result: Predictions, estimator: Estimator, where: slice | NDArray[np.in
     result.level[where] = estimator.level
     for name, values in found.further.items():
         result.further[name][where] = values
-
-
-def _explained(outside: Mapping[int, Callable[[], list[Outside]]], row: int) -> list[Outside]:
-    return outside[row]() if row in outside else []
 
 
 def _origin(where: slice | NDArray[np.int_], row: int) -> int:

@@ -30,6 +30,11 @@ WORTH_MEASURING = 0.25
 """The uncertainty above which a layer is better measured, where one can."""
 
 
+def _quantity(name: str) -> property:
+    """An attribute for a quantity that is declared; None where it was not measured."""
+    return property(lambda self: self.further.get(name), doc=FURTHER[name].label)
+
+
 class _Latency(NamedTuple):
     latency_s: float
     low_s: float
@@ -108,6 +113,9 @@ class Prediction(_Latency):
         return {**self._asdict(), "outside": [each.as_json() for each in self.outside]}
 
 
+for _name in FURTHER:
+    setattr(Prediction, _name, _quantity(_name))  # what is declared later is found by __getattr__, which takes longer
+
 Explain = Callable[[], Sequence[Outside]]
 ExplainRow = Callable[[int], Sequence[Outside]]
 
@@ -160,16 +168,27 @@ class Predictions:
 
     @classmethod
     def empty(cls, rows: int, further: Iterable[str], explain: ExplainRow | None = None) -> Predictions:
-        """Arrays to be filled."""
-        return cls(
-            latency_s=np.empty(rows),
-            low_s=np.empty(rows),
-            high_s=np.empty(rows),
-            level=np.empty(rows),
+        """Arrays to be filled, of further quantities with what is no number where nothing is said."""
+        names = tuple(further)
+        latency_s, low_s, high_s, level, *more = np.full((4 + len(names), rows), np.nan)
+        found = object.__new__(
+            cls
+        )  # setting one field of a frozen class after the other takes as long as predicting a row
+        found.__dict__.update(
+            latency_s=latency_s,
+            low_s=low_s,
+            high_s=high_s,
+            level=level,
             in_range=np.empty(rows, dtype=np.bool_),
-            further={name: np.full(rows, np.nan) for name in further},
+            further=dict(zip(names, more, strict=True)),
             explain=explain,
         )
+        return found
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """As the C engine fills them."""
+        return (self.latency_s, self.low_s, self.high_s, self.level, self.in_range, *self.further.values())
 
     def __len__(self) -> int:
         return len(self.latency_s)

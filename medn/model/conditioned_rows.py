@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import cache, cached_property
 from typing import TypeVar
 
-from medn.core.ranges import matches_constants
+import numpy as np
+
+from medn.core.ranges import Flags, is_constant, matches_constants
+from medn.core.table import Array
 from medn.core.values import Scalar
 from medn.estimator.estimator import Estimates, Estimator, Rows
 
@@ -41,10 +45,51 @@ class ConditionedRows:
 
     def under(self, conditions: Mapping[str, Scalar]) -> Estimates:
         """The arrays stay in the cache: copy them before changing anything."""
-        constants = {name: value for name, value in self.estimator.constants.items() if name in conditions}
-        matches = bool(matches_constants(conditions, constants, 1)[0])
+        constants = self.estimator.constants
+        matches = all(is_constant(value, constants[name]) for name, value in conditions.items() if name in constants)
         inputs = tuple(value for name, value in conditions.items() if name in self._inputs)
-        return cached(self._cache, (*conditions, matches, *inputs), lambda: self._estimate(conditions))
+        return cached(self._cache, (*conditions, matches, *inputs), lambda: self._estimate(conditions, matches))
 
-    def _estimate(self, conditions: Mapping[str, Scalar]) -> Estimates:
-        return self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)
+    def _estimate(self, conditions: Mapping[str, Scalar], matches: bool) -> Estimates:
+        """Of inputs that are ready but for the conditions."""
+        self.estimator.check_conditions(conditions)
+        inputs = self._ready.copy()
+        for name, value in conditions.items():
+            for place, codes in self._places(name):
+                inputs[place] = np.float32(value) if codes is None else codes.get(str(value), -1)  # type: ignore[arg-type]
+        matching = self._matching(tuple(conditions)) & matches
+        found = self.estimator.answered(inputs, matching, self.further)
+        return found or self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)
+
+    @cached_property
+    def _ready(self) -> Array:
+        """The inputs of every quantity, one below the other."""
+        return np.ascontiguousarray(self.estimator.inputs_of_all(self.rows).T)
+
+    @cached_property
+    def _places(self) -> Callable[[str], list[tuple[int, dict[str, int] | None]]]:
+        """Where a condition stands among the inputs, with its codes if it is a category."""
+
+        @cache
+        def found(name: str) -> list[tuple[int, dict[str, int] | None]]:
+            places, start = [], 0
+            for schema in self.estimator.schemas:
+                if name in schema.names:
+                    texts = schema.categories.get(name)
+                    codes = None if texts is None else {text: code for code, text in enumerate(texts)}
+                    places.append((start + schema.index(name), codes))
+                start += len(schema.names)
+            return places
+
+        return found
+
+    @cached_property
+    def _matching(self) -> Callable[[tuple[str, ...]], Flags]:
+        """Whether each row has what never varied while measuring, conditions of these names aside."""
+
+        @cache
+        def found(names: tuple[str, ...]) -> Flags:
+            constants = {name: value for name, value in self.estimator.constants.items() if name not in names}
+            return matches_constants(self.rows.columns, constants, len(self.rows.inputs))
+
+        return found

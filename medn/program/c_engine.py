@@ -21,7 +21,7 @@ _engine: Any = None
 with suppress(ImportError):  # not built, or for another Python
     _engine = import_module("medn.program._engine")
 
-VERSION = 1
+VERSION = 2
 """What the extension is asked for; one that was left by another version of medn is not used."""
 
 Array = NDArray[np.float64]
@@ -281,6 +281,21 @@ class CMachine:
         return found
 
 
+def tree_levels(feature: NDArray[Any], right: NDArray[Any], roots: NDArray[Any]) -> int | None:
+    """How deep trees are whose nodes were saved in preorder, 0 where they were not; None where nobody knows it in C."""
+    if not is_built():
+        return None
+    arrays = zip((feature, right, roots), (np.int16, np.int32, np.int32), strict=True)
+    levels: int = _engine.tree_levels(*(np.ascontiguousarray(each, dtype) for each, dtype in arrays))
+    return levels
+
+
 def c_query(*parts: Any) -> Any:
     """What reads a query and answers it without Python; the parts are those that engine.c names."""
     return _engine.Query(*parts)
+
+
+def predict_rows(*parts: Any) -> int | str | None:
+    """Answers for rows that are dicts, written into arrays; parts and result are those that engine.c names."""
+    found: int | str | None = _engine.predict_rows(*parts)
+    return found

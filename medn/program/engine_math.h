@@ -70,12 +70,18 @@ INLINE double short_exp(double x) {
     return p * of_bits((bits_of(shifted) << 52) + 0x3ff0000000000000ULL);
 }
 
-INLINE float short_expf(float x) {
-    float held = x < -87.0f ? -87.0f : (x > 88.0f ? 88.0f : x);
-    float shifted = held * 1.44269504f + 12582912.0f, k = shifted - 12582912.0f;
-    float r = (held - k * 0.693359375f) + k * 2.12194440e-4f;
-    float p = 1.9841270e-4f;
+INLINE float short_silu(float x) {
+    /* By the exponential of -|x|, which never overflows; from 87 on nothing is left of it. */
     uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int32_t size = (int32_t)(bits & 0x7fffffffu), most = 0x42ae0000;
+    const int32_t held_bits = size < most ? size : most;
+    float held, shifted;
+    memcpy(&held, &held_bits, sizeof held);
+    shifted = 12582912.0f - held * 1.44269504f;
+    float k = shifted - 12582912.0f;
+    float r = (-held - k * 0.693359375f) + k * 2.12194440e-4f;
+    float p = 1.9841270e-4f;
     p = p * r + 1.3888889e-3f;
     p = p * r + 8.3333333e-3f;
     p = p * r + 4.1666667e-2f;
@@ -86,7 +92,8 @@ INLINE float short_expf(float x) {
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits << 23) + 0x3f800000u;
     memcpy(&shifted, &bits, sizeof bits);
-    return p * shifted;
+    p *= shifted;
+    return x * (x < 0.0f ? p : 1.0f) / (1.0f + p);
 }
 
 INLINE double short_sine(double x, int quarters) {
@@ -164,11 +171,7 @@ INLINE void sine_of_many(double *RESTRICT out, const double *RESTRICT x, long n,
 }
 
 INLINE void silu_of_many(float *RESTRICT out, const float *RESTRICT x, long n) {
-    for (long i = 0; i < n; i++) {
-        float found = x[i] / (1.0f + short_expf(-x[i]));
-        /* So far below zero that nothing is left of it. */
-        out[i] = x[i] < -87.0f ? 0.0f : found;
-    }
+    for (long i = 0; i < n; i++) out[i] = short_silu(x[i]);
 }
 
 #endif

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.program.numpy_engine import silu as numpy_silu
-from medn.program.symbols import StepTable, Symbol
+from medn.program.symbols import StepTable, Symbol, joined
 
 Array = NDArray[np.float64]
 """What formulas are written for; a symbol stands in its place where they are traced."""
@@ -29,6 +29,20 @@ def rows_of(inputs: Array, value: float) -> Array:
     if isinstance(inputs, Symbol):
         return inputs.tape.constant(value, 1)
     return np.full(len(inputs), value)
+
+
+def beside(inputs: Array, constants: Array) -> Array:
+    """The columns of inputs, and behind them numbers that are the same for every row."""
+    if isinstance(inputs, Symbol):
+        return joined(inputs.tape, [inputs, constants]) if len(constants) else inputs
+    return np.concatenate([inputs, np.broadcast_to(constants, (len(inputs), len(constants)))], axis=1)
+
+
+def rounded(values: Array) -> Array:
+    """The nearest numbers that single precision holds."""
+    if isinstance(values, Symbol):
+        return values.tape.elementwise("rounded", values)
+    return values.astype(np.float32).astype(np.float64)
 
 
 def either(flags: Any, where: Callable[..., Results], elsewhere: Callable[..., Results], *given: Any) -> Results:

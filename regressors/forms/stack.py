@@ -38,10 +38,10 @@ class Stack(Form):
 
     def from_logs(self, inputs: Array, logs: Array) -> Array:
         """The same where it is known what other devices take."""
-        found = logs @ np.array(self.weights) + self.constant
+        found: Array = logs @ np.array(self.weights) + self.constant
         if self.correction is not None:
-            found += self.correction.log_value(np.concatenate([inputs, logs], axis=1))
-        return np.asarray(found)
+            found = found + self.correction.log_value(np.concatenate([inputs, logs], axis=1))
+        return found
 
     def check(self, width: int) -> None:
         # The forms inside were checked when they were restored.

@@ -22,7 +22,7 @@ from medn.estimator import layer_predictor as module
 from medn.estimator.prediction import Prediction
 from medn.layer_generators.features import analytic_columns
 from medn.predictor.predictor import Predictor
-from medn.program.engines import C, engine
+from medn.program.engines import NUMPY, C, engine
 
 LINEAR = {"in_features": 100, "out_features": 200, "batch_size": 8}
 
@@ -120,8 +120,27 @@ def test_what_was_asked_before_is_remembered(predictor: Predictor) -> None:
     assert predictor.layer("linear", **LINEAR) is predictor.layer("linear", **LINEAR)
 
 
+@pytest.mark.skipif(engine() != C, reason="NumPy remembers each order of names by itself")
+def test_names_are_remembered_in_any_order(predictor: Predictor) -> None:
+    backwards = {name: LINEAR[name] for name in reversed(LINEAR)}
+    assert predictor.layer("linear", **backwards) is predictor.layer("linear", **LINEAR)
+
+
+def test_what_is_remembered_is_not_mistaken_for_something_else(predictor: Predictor) -> None:
+    known = predictor.layer("linear", **{**LINEAR, "batch_size": 1})
+    assert predictor.layer("linear", **{**LINEAR, "out_features": 201, "batch_size": 1}) is not known
+    with pytest.raises(UsageError, match="batch_size"):
+        predictor.layer("linear", **{**LINEAR, "batch_size": True})
+    with pytest.raises(UsageError, match="in_feature"):
+        predictor.layer("linear", **LINEAR, in_feature=3)
+    strange = [predictor.layer("linear", **LINEAR, cache=cache) for cache in ("hot", "cold")]
+    assert [each.in_range for each in strange] == [True, False]
+    assert "cold" in str(strange[1].outside)
+
+
 def test_the_memory_for_layers_is_bounded(bundle_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 8)
+    monkeypatch.setattr(module, "engine", lambda: NUMPY)  # the C engine has a table of fixed size
     predictor = medn.load(bundle_path)
     for size in range(100, 140):
         predictor.layer("linear", in_features=size, out_features=200)

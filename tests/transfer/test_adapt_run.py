@@ -18,6 +18,7 @@ from medn.choosing.select_run import select_run
 from medn.core.errors import UsageError
 from medn.deployed.candidate import deployed_of, scores_of
 from medn.deployed.facts import ALL
+from medn.exporting.onnx_models import onnx_model
 from medn.regressors.forms.stack import Stack
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.runs.tables import read_source
@@ -115,3 +116,12 @@ def test_a_source_that_is_none_is_refused(new_run: Path, tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="a run without a bundle"):
         adapt_run(new_run, [tmp_path / "empty"])
+
+
+def test_the_c_engine_and_onnx_run_what_leans_on_others(adapted: AdaptOutcome) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    predictor = medn.load(adapted.bundle)
+    for kind in predictor.kinds:
+        estimator = predictor.estimator(kind)
+        assert estimator.answering.answers(tuple(estimator.further)) is not None
+        assert onnxruntime.InferenceSession(onnx_model(estimator), providers=["CPUExecutionProvider"])
