@@ -81,13 +81,19 @@ def work_on(cell: Cell, setting: Setting, again: bool = False) -> Json:
         kept: Json = json.loads(path.read_text())
         return kept
     began, spent = time.monotonic(), time.process_time()
-    result = zero_shot(cell, devices_run(cell.table, setting)) if not cell.size else _adapted(cell, setting)
+    result = _foreseen(cell, setting) if not cell.size else _adapted(cell, setting)
     result |= {"seconds": time.monotonic() - began, "processor_seconds": time.process_time() - spent}
     result |= {"table": cell.table.name, "device": cell.device, "size": cell.size, "seed": cell.seed}
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, json.dumps(result, indent=1).encode())
     print(f"{cell.name}: {100 * result['error']:.1f} % by {result['chosen']}", file=sys.stderr, flush=True)
     return result
+
+
+def _foreseen(cell: Cell, setting: Setting) -> Json:
+    """What `medn adapt --points 0` makes of a data sheet."""
+    sources = without(known_devices(cell.table, setting), cell.device, setting)
+    return zero_shot(cell, devices_run(cell.table, setting), sources)
 
 
 def _adapted(cell: Cell, setting: Setting) -> Json:

@@ -1,101 +1,104 @@
 """Nothing measured on the new device: its data sheet, and what devices with other sheets take.
 
-One regressor learns all known devices together, told apart by the numbers of their data sheets and not by their names:
-the latency itself, or how many times as long it is as at the peaks of the sheet. Which of the two is told by leaving
-each known device out in turn, and so is how wide intervals must be.
+What `medn adapt --points 0` makes of the bundle of the other devices and of the layers that they were measured at.
+Beside it stand the rooflines fitted on the other devices, each with its rates scaled as the sheets say, in the mean; and
+the time at the peaks times the factor that known devices take on average.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.cross_device.targets import Cell, table_of, test_rows
+from experiments.cross_device.targets import Cell, measured_points, table_of, test_rows
+from medn.adaptive.pool import Pair, PointPool
 from medn.core.table import Array, Table
-from medn.regressors.families.lightgbm import LightGBM
+from medn.core.values import Measurement
+from medn.predictor.predictor import Predictor
+from medn.regressors.families.roofline import fit_plain_roofline
 from medn.regressors.regressor import Effort
-from medn.runs.inputs import InputChoice
-from medn.runs.tables import kind_table, read_source
+from medn.runs.tables import KindTable, read_source
+from medn.sources.run_sources import KnownDevices
+from medn.transfer.zero_shot import zero_shot as from_sheets
 
-ROWS = 1_000
-"""Of each known device, in every fit."""
-
-SETTINGS = {**LightGBM.defaults, "learning_rate": 0.1, "num_leaves": 31}
-TREES = 300
-LEVEL = 0.9
-PEAK = "peak_us"
-TARGETS = ("log latency", "log of latency over peak time")
+ROOFLINE_ROWS = 1_000
+"""Of each known device."""
 
 
-def zero_shot(cell: Cell, devices: Path) -> dict[str, Any]:
-    """Errors on the test rows of the new device, by either target, and of the one that known devices speak for."""
-    source = read_source(devices)
-    (kind,) = source.rows
-    found = kind_table(source, kind, choice=InputChoice(drop=("device",)))
-    every, device_of = found.table, {row["point_key"]: row["device"] for row in source.rows[kind]}
-    names = np.array([device_of[point] for point in found.points])
-    known = [name for name in sorted(set(names)) if name != cell.device]
-    some = {name: _some(every.take(names == name), cell.seed) for name in known}
-    left_out: dict[str, list[Array]] = {target: [] for target in TARGETS}
-    for name in known:
-        others = [some[other] for other in known if other != name]
-        for target in TARGETS:
-            logs = _fitted(others, target, cell.seed)(some[name])
-            left_out[target].append(np.log(some[name].target) - logs)
-    errors = {target: float(np.mean([_error(own) for own in found])) for target, found in left_out.items()}
-    chosen = min(errors, key=errors.__getitem__)
-    wide = float(np.quantile(np.abs(np.concatenate(left_out[chosen])), LEVEL))
-    new = every.take(names == cell.device)
-    test = new.take(test_rows(table_of(devices, cell.device)))
-    logs = {target: _fitted(list(some.values()), target, cell.seed)(test) for target in TARGETS}
-    off = np.log(test.target) - logs[chosen]
-    relative = np.abs(np.expm1(-off))
+def zero_shot(cell: Cell, devices: Path, sources: Path) -> dict[str, Any]:
+    """Errors on the test rows of the new device."""
+    sheet = read_source(devices).sheets[cell.device]
+    known = KnownDevices.read([sources])
+    measured = measured_points(devices)
+    found = from_sheets(known, cell.device, sheet, _pool(measured, cell.device), cell.seed)
+    (foreseen,) = found.kinds.values()
+    table = table_of(devices, cell.device)
+    test = [measured[table.points[place]].point for place in test_rows(table)]
+    target = table.table.take(test_rows(table)).target
+    answer = Predictor(found.bundle, cell.device).predict(
+        [(point.layer, point.condition) for point in test], table.kind
+    )
+    others = [table_of(devices, name) for name in foreseen.left_out]
+    relative = np.abs(answer.latency_s / target - 1)
     return {
         "error": float(relative.mean()),
-        "standard_error": float(relative.std() / np.sqrt(len(off))),
+        "standard_error": float(relative.std() / np.sqrt(len(target))),
         "median": float(np.median(relative)),
-        "chosen": chosen,
-        "families": {target: _error(np.log(test.target) - own) for target, own in logs.items()},
-        "promised": errors,
+        "chosen": "zero_shot",
+        "families": {"zero_shot": float(relative.mean()), **_rooflines(table, others, cell.seed)},
+        "promised": {"zero_shot": float(np.mean(list(foreseen.left_out.values())))},
+        "left_out": dict(foreseen.left_out),
         "alone": None,
-        "covered": float((np.abs(off) <= wide).mean()),
-        "width": float(2 * np.sinh(wide)),
-        "bytes": 0,
+        "covered": float(((target >= answer.low_s) & (target <= answer.high_s)).mean()),
+        "width": float(np.median((answer.high_s - answer.low_s) / answer.latency_s)),
+        "bytes": foreseen.candidate.size_bytes,
         "failed": {},
-        "rows": {"learned": sum(map(len, some.values())), "test": len(test)},
+        "rows": {"learned": 0, "test": len(target)},
     }
 
 
-def _some(table: Table, seed: int) -> Table:
-    return table.take(np.random.default_rng(seed).permutation(len(table))[:ROWS])
+def _pool(measured: Mapping[str, Measurement], device: str) -> PointPool:
+    """What the other devices were measured at."""
+    pairs: dict[str, dict[Pair, None]] = {}
+    for each in measured.values():
+        if each.point.device != device:
+            pairs.setdefault(each.point.layer.kind, {})[each.point.layer, each.point.condition] = None
+    return PointPool({kind: list(own) for kind, own in pairs.items()}, frozenset(), (device,))
 
 
-def _fitted(tables: list[Table], target: str, seed: int) -> Any:
-    """What gives the logarithm of the latency of other rows."""
-    joined = Table(
-        tables[0].schema,
-        np.concatenate([each.inputs for each in tables]),
-        np.concatenate([each.target for each in tables]),
-        np.concatenate([each.groups for each in tables]),
+def _rooflines(table: KindTable, others: list[KindTable], seed: int) -> dict[str, float]:
+    """Errors of what needs no layers to be alike: the rates of known devices, each as so much of its sheet."""
+    test = table.table.take(test_rows(table))
+    some = [each.table.take(_some(len(each.table), seed)) for each in others]
+    logs = np.mean(
+        [_at_own_peaks(own, each, table, test, seed) for own, each in zip(some, others, strict=True)], axis=0
     )
-    over_peak = target == TARGETS[1]
-    learned = replace(joined, target=joined.target / _peak(joined)) if over_peak else joined
-    fitted = LightGBM().fit(learned, learned.take(np.arange(0)), SETTINGS, Effort(600.0, seed, steps=TREES))
-
-    def logs(table: Table) -> Array:
-        own = np.log(fitted.predict(table.inputs))
-        return np.asarray(own + np.log(_peak(table)) if over_peak else own)
-
-    return logs
+    factor = np.mean([np.median(np.log(own.target) - np.log(_peak_s(own))) for own in some])
+    return {"roofline": _error(logs, test), "peaks": _error(np.log(_peak_s(test)) + factor, test)}
 
 
-def _peak(table: Table) -> Array:
-    return np.maximum(table.column(PEAK), 1e-3) * 1e-6
+def _at_own_peaks(own: Table, other: KindTable, table: KindTable, test: Table, seed: int) -> Array:
+    """The roofline fitted on a known device, its rates scaled as the sheets of both say."""
+    roofline = fit_plain_roofline(own, Effort(60.0, seed))
+    here, there = table.sheets[table.devices[0]], other.sheets[other.devices[0]]
+    faster = np.log([here[name] / there[name] for name in ("peak_gflops", "bandwidth_gb_s")])
+    roofline.law.peak[:] += faster
+    columns = {name: test.column(name) for name in test.schema.names}
+    missing = np.zeros(len(test))  # of columns that never varied on the new device, and say nothing of the work
+    inputs = np.column_stack([columns.get(name, missing) for name in own.schema.names])
+    return roofline.log_value(inputs)
 
 
-def _error(off: Array) -> float:
-    """Of logarithms measured less predicted."""
-    return float(np.abs(np.expm1(-off)).mean())
+def _peak_s(table: Table) -> Array:
+    return np.maximum(table.column("peak_us"), 1e-3) * 1e-6
+
+
+def _some(rows: int, seed: int) -> Array:
+    return np.random.default_rng(seed).permutation(rows)[:ROOFLINE_ROWS]
+
+
+def _error(logs: Array, test: Table) -> float:
+    return float(np.abs(np.exp(logs) / test.target - 1).mean())
