@@ -1,13 +1,15 @@
 """Nothing measured on the new device: its data sheet, and what devices with other sheets take.
 
 What `medn adapt --points 0` makes of the bundle of the other devices and of the layers that they were measured at.
-Beside it stand the rooflines fitted on the other devices, each with its rates scaled as the sheets say, in the mean; and
-the time at the peaks times the factor that known devices take on average.
+Beside it stand the rooflines fitted on the other devices, each with its rates scaled as the sheets say, in the mean;
+and the time at the peaks times the factor that known devices take on average.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from medn.core.table import Array, Table
 from medn.core.values import Measurement
 from medn.predictor.predictor import Predictor
 from medn.regressors.families.roofline import fit_plain_roofline
+from medn.regressors.forms.roofline import Roofline
 from medn.regressors.regressor import Effort
 from medn.runs.tables import KindTable, read_source
 from medn.sources.run_sources import KnownDevices
@@ -41,14 +44,14 @@ def zero_shot(cell: Cell, devices: Path, sources: Path) -> dict[str, Any]:
     answer = Predictor(found.bundle, cell.device).predict(
         [(point.layer, point.condition) for point in test], table.kind
     )
-    others = [table_of(devices, name) for name in foreseen.left_out]
+    others = list(foreseen.left_out)
     relative = np.abs(answer.latency_s / target - 1)
     return {
         "error": float(relative.mean()),
         "standard_error": float(relative.std() / np.sqrt(len(target))),
         "median": float(np.median(relative)),
         "chosen": "zero_shot",
-        "families": {"zero_shot": float(relative.mean()), **_rooflines(table, others, cell.seed)},
+        "families": {"zero_shot": float(relative.mean()), **_rooflines(table, devices, others, cell.seed)},
         "promised": {"zero_shot": float(np.mean(list(foreseen.left_out.values())))},
         "left_out": dict(foreseen.left_out),
         "alone": None,
@@ -69,35 +72,38 @@ def _pool(measured: Mapping[str, Measurement], device: str) -> PointPool:
     return PointPool({kind: list(own) for kind, own in pairs.items()}, frozenset(), (device,))
 
 
-def _rooflines(table: KindTable, others: list[KindTable], seed: int) -> dict[str, float]:
+def _rooflines(table: KindTable, devices: Path, others: Sequence[str], seed: int) -> dict[str, float]:
     """Errors of what needs no layers to be alike: the rates of known devices, each as so much of its sheet."""
     test = table.table.take(test_rows(table))
-    some = [each.table.take(_some(len(each.table), seed)) for each in others]
-    logs = np.mean(
-        [_at_own_peaks(own, each, table, test, seed) for own, each in zip(some, others, strict=True)], axis=0
-    )
-    factor = np.mean([np.median(np.log(own.target) - np.log(_peak_s(own))) for own in some])
+    logs = np.mean([_scaled(devices, name, table, test, seed) for name in others], axis=0)
+    known = [_some(table_of(devices, name).table, seed) for name in others]
+    factor = np.mean([np.median(np.log(own.target) - np.log(_peak_s(own))) for own in known])
     return {"roofline": _error(logs, test), "peaks": _error(np.log(_peak_s(test)) + factor, test)}
 
 
-def _at_own_peaks(own: Table, other: KindTable, table: KindTable, test: Table, seed: int) -> Array:
+def _scaled(devices: Path, name: str, table: KindTable, test: Table, seed: int) -> Array:
     """The roofline fitted on a known device, its rates scaled as the sheets of both say."""
-    roofline = fit_plain_roofline(own, Effort(60.0, seed))
-    here, there = table.sheets[table.devices[0]], other.sheets[other.devices[0]]
-    faster = np.log([here[name] / there[name] for name in ("peak_gflops", "bandwidth_gb_s")])
-    roofline.law.peak[:] += faster
+    fitted, other = _fitted(devices, name, seed), table_of(devices, name)
+    here, there = table.sheets[table.devices[0]], other.sheets[name]
+    faster = np.log([here[number] / there[number] for number in ("peak_gflops", "bandwidth_gb_s")])
+    law = replace(fitted.law, peak=fitted.law.peak + faster)
     columns = {name: test.column(name) for name in test.schema.names}
     missing = np.zeros(len(test))  # of columns that never varied on the new device, and say nothing of the work
-    inputs = np.column_stack([columns.get(name, missing) for name in own.schema.names])
-    return roofline.log_value(inputs)
+    inputs = np.column_stack([columns.get(name, missing) for name in other.table.schema.names])
+    return Roofline(fitted.columns, fitted.encoding, fitted.bounds, law).log_value(inputs)
+
+
+@cache
+def _fitted(devices: Path, name: str, seed: int) -> Roofline:
+    return fit_plain_roofline(_some(table_of(devices, name).table, seed), Effort(60.0, seed))
 
 
 def _peak_s(table: Table) -> Array:
     return np.maximum(table.column("peak_us"), 1e-3) * 1e-6
 
 
-def _some(rows: int, seed: int) -> Array:
-    return np.random.default_rng(seed).permutation(rows)[:ROOFLINE_ROWS]
+def _some(table: Table, seed: int) -> Table:
+    return table.take(np.random.default_rng(seed).permutation(len(table))[:ROOFLINE_ROWS])
 
 
 def _error(logs: Array, test: Table) -> float:

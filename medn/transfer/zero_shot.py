@@ -55,7 +55,7 @@ FEWEST_DEVICES = 2
 PEAKS = ("peak_gflops", "bandwidth_gb_s")
 """The numbers of a data sheet without which nothing can be said."""
 
-OVERHEAD_S = 1e-5
+OVERHEAD_S = 2e-5
 """What a layer takes at least, whatever the peaks are."""
 
 LEAST_WIDENING = 0.5
