@@ -16,7 +16,7 @@ import numpy as np
 from experiments.cross_device.learning import learn_all
 from experiments.cross_device.tables import DeviceTable
 from experiments.cross_device.targets import Cell, write_target
-from experiments.cross_device.zero_shot import zero_shot
+from experiments.cross_device.zero_shot import Known, zero_shot
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.choosing.bundling import bundle_run
 from medn.choosing.evaluation import evaluate_run
@@ -92,8 +92,9 @@ def work_on(cell: Cell, setting: Setting, again: bool = False) -> Json:
 
 def _foreseen(cell: Cell, setting: Setting) -> Json:
     """What `medn adapt --points 0` makes of a data sheet."""
-    sources = without(known_devices(cell.table, setting), cell.device, setting)
-    return zero_shot(cell, devices_run(cell.table, setting), sources)
+    run = devices_run(cell.table, setting)
+    known = Known(without(known_devices(cell.table, setting), cell.device, setting), run)
+    return zero_shot(cell.device, run, known, cell.seed)
 
 
 def _adapted(cell: Cell, setting: Setting) -> Json:

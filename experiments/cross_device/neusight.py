@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _judged(each: OperationClass, data: Path, out: Path) -> list[Row]:
-    run = _learned(each, data, out)
+    run = learned(each, data, out)
     operations = _operations(each, data)
     found = [_on_device(each, run, device, sheet, operations[device]) for device, sheet in _sheets(data).items()]
     mean = {name: float(np.mean([row[name] for row in found])) for name in found[0] if name not in ("class", "device")}
@@ -165,7 +165,7 @@ def _operations(each: OperationClass, data: Path) -> dict[str, list[Row]]:
     return {device: [row for row in wanted if row["device"] == device] for device in UNSEEN}
 
 
-def _learned(each: OperationClass, data: Path, out: Path) -> Path:
+def learned(each: OperationClass, data: Path, out: Path) -> Path:
     """The run of the GPUs that were learned from, with its bundle."""
     run = out / "cross_device" / f"neusight-{each.name.replace(' ', '-')}"
     if not run.is_dir():

@@ -7,15 +7,15 @@ and the time at the peaks times the factor that known devices take on average.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.cross_device.targets import Cell, measured_points, table_of, test_rows
+from experiments.cross_device.targets import measured_points, table_of, test_rows
 from medn.adaptive.pool import Pair, PointPool
 from medn.core.table import Array, Table
 from medn.core.values import Measurement
@@ -25,33 +25,41 @@ from medn.regressors.forms.roofline import Roofline
 from medn.regressors.regressor import Effort
 from medn.runs.tables import KindTable, read_source
 from medn.sources.run_sources import KnownDevices
+from medn.transfer.points import Places
 from medn.transfer.zero_shot import zero_shot as from_sheets
 
 ROOFLINE_ROWS = 1_000
 """Of each known device."""
 
 
-def zero_shot(cell: Cell, devices: Path, sources: Path) -> dict[str, Any]:
-    """Errors on the test rows of the new device."""
-    sheet = read_source(devices).sheets[cell.device]
-    known = KnownDevices.read([sources])
-    measured = measured_points(devices)
-    found = from_sheets(known, cell.device, sheet, _pool(measured, cell.device), cell.seed)
-    (foreseen,) = found.kinds.values()
-    table = table_of(devices, cell.device)
-    test = [measured[table.points[place]].point for place in test_rows(table)]
-    target = table.table.take(test_rows(table)).target
-    answer = Predictor(found.bundle, cell.device).predict(
-        [(point.layer, point.condition) for point in test], table.kind
-    )
-    others = list(foreseen.left_out)
+class Known(NamedTuple):
+    """Devices that are known: what predicts them, and where they were measured."""
+
+    bundle: Path
+    run: Path
+
+
+def zero_shot(device: str, devices: Path, known: Known, seed: int) -> dict[str, Any]:
+    """Errors on the test rows of a device, of the run `devices`, that known ones say something of."""
+    sheet = read_source(devices).sheets[device]
+    found = from_sheets(KnownDevices.read([known.bundle]), device, sheet, _pool(known.run, device), seed)
+    ((kind, foreseen),) = found.kinds.items()
+    table, measured = table_of(devices, device), measured_points(devices)
+    test = [place for place in test_rows(table) if _is_forward(measured[table.points[place]], known.run != devices)]
+    predictor = Predictor(found.bundle, device)
+    names = predictor.estimator(kind).known_columns
+    points = [measured[table.points[place]].point for place in test]
+    rows = [{**point.layer.values, **point.condition.values} for point in points]
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name in names}
+    answer, target = predictor.predict(columns, kind), table.table.take(np.array(test)).target
     relative = np.abs(answer.latency_s / target - 1)
+    rooflines = _rooflines(table, np.array(test), known.run, list(foreseen.left_out), seed)
     return {
         "error": float(relative.mean()),
         "standard_error": float(relative.std() / np.sqrt(len(target))),
         "median": float(np.median(relative)),
         "chosen": "zero_shot",
-        "families": {"zero_shot": float(relative.mean()), **_rooflines(table, devices, others, cell.seed)},
+        "families": {"zero_shot": float(relative.mean()), **rooflines},
         "promised": {"zero_shot": float(np.mean(list(foreseen.left_out.values())))},
         "left_out": dict(foreseen.left_out),
         "alone": None,
@@ -63,27 +71,32 @@ def zero_shot(cell: Cell, devices: Path, sources: Path) -> dict[str, Any]:
     }
 
 
-def _pool(measured: Mapping[str, Measurement], device: str) -> PointPool:
-    """What the other devices were measured at."""
+def _is_forward(measurement: Measurement, only_forward: bool) -> bool:
+    """Whether a row can be compared with those of another table, which knows no backward passes."""
+    return not only_forward or measurement.point.condition.values.get("pass", "forward") == "forward"
+
+
+def _pool(run: Path, device: str) -> PointPool:
+    """What the known devices were measured at."""
     pairs: dict[str, dict[Pair, None]] = {}
-    for each in measured.values():
+    for each in measured_points(run).values():
         if each.point.device != device:
             pairs.setdefault(each.point.layer.kind, {})[each.point.layer, each.point.condition] = None
     return PointPool({kind: list(own) for kind, own in pairs.items()}, frozenset(), (device,))
 
 
-def _rooflines(table: KindTable, devices: Path, others: Sequence[str], seed: int) -> dict[str, float]:
+def _rooflines(table: KindTable, rows: Places, run: Path, others: Sequence[str], seed: int) -> dict[str, float]:
     """Errors of what needs no layers to be alike: the rates of known devices, each as so much of its sheet."""
-    test = table.table.take(test_rows(table))
-    logs = np.mean([_scaled(devices, name, table, test, seed) for name in others], axis=0)
-    known = [_some(table_of(devices, name).table, seed) for name in others]
+    test = table.table.take(rows)
+    logs = np.mean([_scaled(run, name, table, test, seed) for name in others], axis=0)
+    known = [_some(table_of(run, name).table, seed) for name in others]
     factor = np.mean([np.median(np.log(own.target) - np.log(_peak_s(own))) for own in known])
     return {"roofline": _error(logs, test), "peaks": _error(np.log(_peak_s(test)) + factor, test)}
 
 
-def _scaled(devices: Path, name: str, table: KindTable, test: Table, seed: int) -> Array:
+def _scaled(run: Path, name: str, table: KindTable, test: Table, seed: int) -> Array:
     """The roofline fitted on a known device, its rates scaled as the sheets of both say."""
-    fitted, other = _fitted(devices, name, seed), table_of(devices, name)
+    fitted, other = _fitted(run, name, seed), table_of(run, name)
     here, there = table.sheets[table.devices[0]], other.sheets[name]
     faster = np.log([here[number] / there[number] for number in ("peak_gflops", "bandwidth_gb_s")])
     law = replace(fitted.law, peak=fitted.law.peak + faster)
@@ -94,8 +107,8 @@ def _scaled(devices: Path, name: str, table: KindTable, test: Table, seed: int) 
 
 
 @cache
-def _fitted(devices: Path, name: str, seed: int) -> Roofline:
-    return fit_plain_roofline(_some(table_of(devices, name).table, seed), Effort(60.0, seed))
+def _fitted(run: Path, name: str, seed: int) -> Roofline:
+    return fit_plain_roofline(_some(table_of(run, name).table, seed), Effort(60.0, seed))
 
 
 def _peak_s(table: Table) -> Array:

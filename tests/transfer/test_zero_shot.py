@@ -183,6 +183,12 @@ def test_the_command_writes_a_bundle_and_measures_nothing(
     assert "was never measured there" in capsys.readouterr().err
 
 
+def test_python_makes_the_same_bundle(gpus: Path, tmp_path: Path, predictor: Predictor) -> None:
+    made = medn.load(medn.zero_shot([gpus], "new", NEW, tmp_path / "made"))
+    table, _ = asked(20)
+    assert made.predict(table, "linear").latency_s == pytest.approx(predictor.predict(table, "linear").latency_s)
+
+
 def test_what_cannot_go_with_no_points_is_refused(gpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["adapt", str(gpus), "--points", "0", "--sheet", ON_SHEET]) == 2
     assert "--points 0 measures nothing" in capsys.readouterr().err
