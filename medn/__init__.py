@@ -6,7 +6,7 @@
 
 Ask:      load, Predictor, Prediction, Predictions, ModelPrediction
 Make:     config_for, sweep, train, select, leaderboard, Leaderboard: from a config to the bundle that is loaded
-Adapt:    adapt: a bundle for a new device from few measurements, leaning on bundles of known ones
+Adapt:    adapt: a bundle for a new device from few measurements, leaning on bundles of known ones; zero_shot: from none
 Keep:     check: whether a bundle still fits this machine; Predictor.observe and Predictor.drift do while it is used
 Models:   capture, CapturedModel, load_captured, PreparedModel, fit_composition, load_composition, fuse, rules_for
 Place:    split_between, pipeline_stages, graph_of, Link: a model on several devices
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from medn.api import select as select
     from medn.api import sweep as sweep
     from medn.api import train as train
+    from medn.api import zero_shot as zero_shot
     from medn.capture.capture import capture as capture
     from medn.capture.captured_model import CapturedModel as CapturedModel
     from medn.capture.captured_model import load_captured as load_captured
@@ -66,7 +67,7 @@ if not (_here / "layer_generators").is_dir():
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "medn.api": ("adapt", "check", "config_for", "leaderboard", "load", "select", "sweep", "train"),
+        "medn.api": ("adapt", "check", "config_for", "leaderboard", "load", "select", "sweep", "train", "zero_shot"),
         "medn.capture.captured_model": ("CapturedModel", "load_captured"),
         "medn.choosing.leaderboard": ("Leaderboard",),
         "medn.core.errors": ("MednError",),

@@ -267,6 +267,38 @@ def adapt(
     return outcome.bundle
 
 
+def zero_shot(
+    sources: Sequence[AnyPath],
+    device: str,
+    sheet: Mapping[str, float],
+    run: AnyPath | None = None,
+    *,
+    config: AnyPath | Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Path:
+    """A bundle for a device that nothing was measured on, from its data sheet and bundles of known devices.
+
+    Two or more of them need data sheets with the same numbers, `peak_gflops` and `bandwidth_gb_s` among them. `config`
+    says which layers it is for; those that the sources were measured at if left out. Every prediction is flagged: none
+    is in range, and intervals are as wide as known devices call for when they are left out.
+
+    >>> sheet = {"peak_gflops": 14130, "bandwidth_gb_s": 900, "multiprocessors": 80, "cache_mb": 6}
+    >>> zero_shot(["gpus.medn"], "V100", sheet, config="transformer")    # doctest: +SKIP
+    PosixPath('runs/V100-adapted/V100-adapted.medn')
+    """
+    need("training", "safetensors")
+    from medn.runs.folder import DEFAULT_ROOT
+    from medn.transfer.adapt_sweep import Wanted, known_and_pool
+    from medn.transfer.zero_shot import check_sheet
+    from medn.transfer.zero_shot import zero_shot as from_sheet
+
+    check_sheet(sheet)
+    drawn = _sweep_config(config) if config is not None else None
+    known, pool = known_and_pool([Path(source) for source in sources], Wanted(device, drawn=drawn))
+    folder = Path(run) if run is not None else DEFAULT_ROOT / f"{device}-adapted"
+    return from_sheet(known, device, sheet, pool, seed).write(folder / f"{folder.resolve().name}.medn")
+
+
 def leaderboard(run: AnyPath) -> Leaderboard:
     """Every candidate of a run with its errors and costs, as `select` wrote it down.
 

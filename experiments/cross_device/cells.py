@@ -16,7 +16,7 @@ import numpy as np
 from experiments.cross_device.learning import learn_all
 from experiments.cross_device.tables import DeviceTable
 from experiments.cross_device.targets import Cell, write_target
-from experiments.cross_device.zero_shot import zero_shot
+from experiments.cross_device.zero_shot import Known, zero_shot
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.choosing.bundling import bundle_run
 from medn.choosing.evaluation import evaluate_run
@@ -81,13 +81,20 @@ def work_on(cell: Cell, setting: Setting, again: bool = False) -> Json:
         kept: Json = json.loads(path.read_text())
         return kept
     began, spent = time.monotonic(), time.process_time()
-    result = zero_shot(cell, devices_run(cell.table, setting)) if not cell.size else _adapted(cell, setting)
+    result = _foreseen(cell, setting) if not cell.size else _adapted(cell, setting)
     result |= {"seconds": time.monotonic() - began, "processor_seconds": time.process_time() - spent}
     result |= {"table": cell.table.name, "device": cell.device, "size": cell.size, "seed": cell.seed}
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, json.dumps(result, indent=1).encode())
     print(f"{cell.name}: {100 * result['error']:.1f} % by {result['chosen']}", file=sys.stderr, flush=True)
     return result
+
+
+def _foreseen(cell: Cell, setting: Setting) -> Json:
+    """What `medn adapt --points 0` makes of a data sheet."""
+    run = devices_run(cell.table, setting)
+    known = Known(without(known_devices(cell.table, setting), cell.device, setting), run)
+    return zero_shot(cell.device, run, known, cell.seed)
 
 
 def _adapted(cell: Cell, setting: Setting) -> Json:

@@ -47,7 +47,7 @@ def write_target(cell: Cell, devices: Path, sources: Path, run: Path) -> None:
     test, pool = _parts(table)
     chosen = [table.points[place] for place in pool[_choose(cell, table, pool, sources)]]
     for_test = {table.points[place] for place in test}
-    measured = _measured(devices)
+    measured = measured_points(devices)
     with RunFolder(devices).store(must_exist=True) as whole, RunFolder(run).store() as store:
         sheets = whole.read_note(SHEETS_NOTE) or {}
         store.note(SHEETS_NOTE, {name: sheet for name, sheet in sheets.items() if name == cell.device})
@@ -70,7 +70,7 @@ def table_of(devices: Path, device: str) -> KindTable:
 
 
 @cache
-def _measured(devices: Path) -> Mapping[str, Measurement]:
+def measured_points(devices: Path) -> Mapping[str, Measurement]:
     with RunFolder(devices).store(must_exist=True) as store:
         return {each.point.key: each for each in store.measurements()}
 

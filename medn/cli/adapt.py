@@ -14,6 +14,7 @@ from medn.cli.sweep import MixOption, measure, parsed_sweep, seconds_option
 from medn.cli.sweep_adaptive import AimOption
 from medn.cli.sweep_for import BatchSizeOption, ForOption, ThreadsOption, config_text
 from medn.cli.train import KindsOption, TrainProgress, names_option, need_libraries, say_warnings
+from medn.cli.zero_shot import show_zero_shot
 from medn.core.errors import UsageError, unknown
 from medn.core.shipped import CONFIGS, found_file
 from medn.core.units import format_bytes, format_duration, percent, percent_between
@@ -39,7 +40,9 @@ ConfigOption = Annotated[
     ),
 ]
 RunOption = Annotated[Path | None, typer.Option("--run", metavar="DIR", help="The run; runs/NEW-adapted if left out.")]
-PointsOption = Annotated[int | None, typer.Option("--points", min=1, help="Points to measure (50).")]
+PointsOption = Annotated[
+    int | None, typer.Option("--points", min=0, help="Points to measure (50); 0 takes the data sheet alone.")
+]
 TimeOption = Annotated[
     float | None, typer.Option("--time", metavar="TIME", parser=seconds_option, help="Measure no longer than 90s, 10m.")
 ]
@@ -86,9 +89,13 @@ def adapt(
     that learn from the new device alone, and what ships is chosen among all of them, as `medn select` does. The same
     command again goes on where the last one stopped.
 
+    With --points 0 nothing is measured: --sheet says what the device could do at best, and two or more known devices
+    with data sheets say what comes of it. Errors are those of the known devices, each left out in turn.
+
     \b
     Examples:
       medn adapt runs/laptop --device onnxruntime --points 50
+      medn adapt gpus.medn --device V100 --points 0 --sheet peak_gflops=14130,bandwidth_gb_s=900
       medn adapt torch.medn --device openvino --for timm:resnet18 --until-error 10%
       medn adapt runs/laptop --device onnxruntime --over "ssh orin" --time 2m
       medn adapt torch.medn mnn.medn --device onnxruntime --config cpu-layers --time 2m
@@ -103,6 +110,13 @@ def adapt(
     need_libraries()
     if by not in WAYS:
         raise UsageError(f"--by: {unknown('way to choose points', by, WAYS)}")
+    if points == 0:
+        if not device or over or time or until_error:
+            raise UsageError("--points 0 measures nothing: it goes with --device, a name of your own, and --sheet")
+        drawn = _drawn(device, config, models, batch_size, threads)
+        wanted = Wanted(device, tuple(names_option(kinds, "--kinds")), _sheet(sheet), drawn=drawn)
+        show_zero_shot(wanted, sources, run or DEFAULT_ROOT / f"{device}-adapted", seed, as_json)
+        return
     if device:
         folder = run or DEFAULT_ROOT / f"{device}-adapted"
         drawn = _drawn(device, config, models, batch_size, threads)

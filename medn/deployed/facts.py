@@ -40,12 +40,15 @@ class Trials:
         return replace(self, reasons=tuple(dict.fromkeys([*self.reasons, reason])))
 
 
-TRAIN, NOT_TEST, ALL = "train", "not test", "all"
-"""Which rows what ships has learned from: those of training alone, every one that is not for test, or test rows too."""
+TRAIN, NOT_TEST, ALL, ELSEWHERE = "train", "not test", "all", "other devices"
+"""Which rows what ships has learned from: those of training alone, every one that is not for test, or test rows too; or
+none of its device, which was never measured."""
 
 NOTES = {
     TRAIN: "has not learned from the rows that were held out to choose and to calibrate by",
     ALL: "has learned from every row, test rows too: its errors and intervals are those of before",
+    ELSEWHERE: "was never measured there: it follows from a data sheet and from other devices, whose errors these are, "
+    "each left out in turn",
 }
 
 
@@ -91,6 +94,11 @@ class TrainingFacts:
     def has_all_rows(self) -> bool:
         """Whether it has learned from all rows that there are to learn from, as far as is told."""
         return self.learned_rows >= self.split_sizes.get("train", 0) > 0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether anything was measured on the device that it answers for."""
+        return self.learned_from != ELSEWHERE
 
     @property
     def learned_note(self) -> str:

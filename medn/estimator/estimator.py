@@ -72,7 +72,7 @@ class Estimator:
         self.range = self.deployed.range
         self.level = self.deployed.interval.guaranteed_level
         constants = {name: value for name, value in self.deployed.constants.items() if name not in FIXED}
-        self.constants = {**_unknown_conditions(entry.usual), **constants}
+        self.constants = {**_unknown_conditions(entry.usual), **_only_elsewhere(entry), **constants}
         further = {name: deployed_of(found) for name, found in entry.further.items()}
         self.further = {name: Further(found, found.range.is_same(self.range)) for name, found in further.items()}
         for known in (self.deployed.range, *(each.deployed.range for each in self.further.values())):
@@ -236,6 +236,12 @@ def _check_finite(low_s: Array, high_s: Array, told: Mapping[str, Array]) -> Non
         good = (values > 0) & (values < np.inf)
         if not good.all():
             raise Wrong(f"the bundle predicts no finite {name} above 0 for this layer", int(good.argmin()))
+
+
+def _only_elsewhere(entry: Entry) -> dict[str, Scalar]:
+    """The devices that were measured, where the one that is asked about was not: every layer lies outside then."""
+    facts = entry.latency.facts
+    return {} if facts.is_measured else {"device": str(facts.settings.get("measured_on", "others"))}
 
 
 def _unknown_conditions(usual: Mapping[str, Scalar]) -> dict[str, Scalar]:

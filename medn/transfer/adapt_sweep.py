@@ -81,15 +81,20 @@ def prepared_sweep(
     run: Path, sources: Sequence[Path], wanted: Wanted, aim: Aim, *, way: str, seed: int, on_round: OnRound
 ) -> tuple[SweepConfig, AdaptSweep]:
     """The config that a new device is measured by, and what chooses its points."""
+    known, pool = known_and_pool(sources, wanted)
+    choosing = AdaptSweep(run, pool, known, aim, way=way, seed=seed, on_round=on_round)
+    return _config(wanted, known, list(pool.pairs)), choosing
+
+
+def known_and_pool(sources: Sequence[Path], wanted: Wanted) -> tuple[KnownDevices, PointPool]:
+    """The known devices, and the points that are chosen from."""
     files = source_files(sources)
     known = KnownDevices.read(files)
     if wanted.drawn:
         pool = drawn(wanted.drawn, wanted.device)
     else:
         pool = measured_elsewhere([file.parent for file in files], wanted.device)
-    pool = restricted(pool, known, wanted.kinds)
-    choosing = AdaptSweep(run, pool, known, aim, way=way, seed=seed, on_round=on_round)
-    return _config(wanted, known, list(pool.pairs)), choosing
+    return known, restricted(pool, known, wanted.kinds)
 
 
 def _config(wanted: Wanted, known: KnownDevices, kinds: Sequence[str]) -> SweepConfig:
