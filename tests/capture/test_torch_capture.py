@@ -361,3 +361,25 @@ def test_heads_are_joined_with_a_copy_only_where_torch_makes_one(dropout: float,
     example = torch.zeros(2, 3, 7, 8)
     found = capture(Net(lambda self, q: attended(q).flatten(2)), example)
     assert ("copy" in kinds(found)) == (not attended(example).is_contiguous())
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.sum(1), ("sum", 1, 3, 40)),
+        (lambda x: x.mean(-1, keepdim=True), ("mean", 12, 10, 1)),
+        (lambda x: x.amax((1, 2)), ("max", 1, 12, 10)),
+    ],
+)
+def test_sums_over_axes_are_layers(function: Any, expected: tuple[Any, ...]) -> None:
+    (found,) = capture(Net(lambda self, x: function(x)), torch.zeros(2, 3, 4, 10)).layers
+    assert found.layer is not None
+    assert found.layer.kind == "reduction"
+    assert tuple(found.layer.values[name] for name in ("function", "outer", "reduced", "inner")) == expected
+    assert found.batch_size == 2
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum((1, 3))])
+def test_sums_over_the_batch_or_over_axes_apart_are_none(function: Any) -> None:
+    (found,) = capture(Net(lambda self, x: function(x)), torch.zeros(2, 3, 4, 10)).layers
+    assert found.layer is None
