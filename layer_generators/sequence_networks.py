@@ -48,6 +48,7 @@ def encoder(width: int, heads: int, tokens: int, vocabulary: int = 30_522) -> Re
     yield from _heads(width, heads, tokens, tokens)
     yield from _residual(width, tokens)
     yield from _feed_forward(width, 4 * width, tokens, "gelu")
+    yield "reduction", {"function": "mean", "reduced": tokens, "inner": width}  # the embedding of a sentence
     yield _linear(width, width, 1)
     yield "activation", {"function": "tanh", "elements": width}
 
@@ -73,6 +74,7 @@ def llama(width: int, heads: int, inner: int, tokens: int = 128) -> Recipe:
     yield "embedding", {"vocabulary": 32_000, "features": width, "tokens": tokens}
     for queries, causal in ((tokens, True), (1, False)):
         yield "rms_norm", {"features": width, "rows": queries}
+        yield "reduction", {"function": "mean", "outer": queries, "reduced": width}  # the same, written by hand
         yield _linear(width, width, queries, bias=False)
         # Rotated positions: each half of a head is multiplied by its cosine.
         yield "elementwise", {"operation": "mul", "broadcast": "batch", "rows": queries, "columns": width // heads}
@@ -97,6 +99,7 @@ def vision_transformer(width: int, heads: int, patch: int = 16) -> Recipe:
     yield from _heads(width, heads, tokens, tokens)
     yield _linear(width, width, tokens)
     yield from _feed_forward(width, 4 * width, tokens, "gelu")
+    yield "reduction", {"function": "mean", "reduced": tokens, "inner": width}
     yield _linear(width, 1000, 1)
 
 

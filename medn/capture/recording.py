@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import flop_registry
@@ -27,7 +28,7 @@ from medn.layer_generators.recognition import recognise, recognise_module
 aten = torch.ops.aten
 
 WHOLE_FUNCTIONS: Mapping[Any, Any] = {
-    torch.nn.functional.scaled_dot_product_attention: aten.scaled_dot_product_attention.default,
+    scaled_dot_product_attention: aten.scaled_dot_product_attention.default,
     torch.nn.functional.rms_norm: aten.rms_norm.default,
 }
 """Functions that torch takes apart before a recorder sees them, and the operators they stand for."""
@@ -218,7 +219,8 @@ class _WholeFunctions(TorchFunctionMode):
             operation = operation_of(operator, args, kwargs or {}, None)
             match = recognise(operation)
             if match is not None:
-                return self._recorder.call_whole(match, operation.name, function, args, kwargs or {})
+                called = _laid_out if function is scaled_dot_product_attention else function
+                return self._recorder.call_whole(match, operation.name, called, args, kwargs or {})
         return function(*args, **(kwargs or {}))
 
 
@@ -228,6 +230,26 @@ def _last_states(steps: torch.Tensor, states: Any, *rest: Any) -> tuple[torch.Te
     directions = 1 + rest[-2]
     output = steps.new_empty((*steps.shape[:-1], directions * states[0].shape[-1]))
     return (output, *map(torch.empty_like, states))
+
+
+def _laid_out(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    *more: Any,
+    **named: Any,
+) -> torch.Tensor:
+    """Attention, with its output in memory as torch leaves it. Without data torch takes attention apart; with data it
+    has one kernel for all of it where it can, which lays the output out as the query is, so that joining the heads
+    needs no copy."""
+    output = scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, *more, **named)
+    tensors = (query, key, value)
+    is_one_kernel = query.ndim == 4 and dropout_p == 0 and all(tensor.stride(-1) == 1 for tensor in tensors)
+    if not output.is_meta or not is_one_kernel or output.shape != query.shape:
+        return output
+    return torch.empty_like(query).copy_(output)
 
 
 def _counted_flops(function: Any, arguments: Any, keywords: Any, output: Any) -> int | None:

@@ -40,6 +40,9 @@ FARTHER = 0.5
 """What the logarithm of the spread grows by more, for each distance, than the usual error does: far from what was
 measured errors are not only larger, they also vary more, and a mean does not tell that."""
 
+FEW_ROWS = 400
+"""Up to twice as much where rows are few: so many of them tell half of what is to be known about errors far away."""
+
 FEWEST_ROWS = 30
 """With fewer rows nobody knows where errors are larger: the spread is the same everywhere."""
 
@@ -98,7 +101,8 @@ def fit_spread(predicted: Array, measured: Array, distance: Array) -> Spread:
     centred = columns - means
     penalty = np.diag(SHRINKAGE * centred.var(axis=0) + 1e-9)
     slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ (errors - errors.mean()))
-    slopes[3] = max(slopes[3], 0.0) + FARTHER  # farther away nothing is known better
+    doubt = FEW_ROWS / (FEW_ROWS + len(predicted))
+    slopes[3] = max(slopes[3], 0.0) + FARTHER * (1 + doubt)  # farther away nothing is known better
     if len(predicted) < FEWEST_ROWS:
         slopes[:] = 0.0
     slopes[0] = errors.mean() - float(means[1:] @ slopes[1:])

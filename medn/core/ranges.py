@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,27 +12,17 @@ from numpy.typing import NDArray
 
 from medn.core.checking import check_array, check_numbers, check_whole
 from medn.core.outside import COMBINATION, Outside
-from medn.core.table import Array, Schema, Table
+from medn.core.table import Array, Schema
 from medn.core.text import shown
 from medn.core.values import Scalar
 from medn.program.formulas import dense, looked_up
 
 Flags = NDArray[np.bool_]
 
-SLACK = (0.05, 0.15)
-"""How far beyond the lowest and highest value seen still counts as inside, as a share of the logarithmic span: at
-least the first; up to the second where few rows were seen, so that held-out rows of the same origin fall beyond too."""
-
 ROWS_AT_ONCE = 512
 """Matrix products of so few rows are done by one thread: others would take longer to start than to compute."""
 
 MOST_CENTRES = 65_536
-CENTRES = 64
-COMPONENTS = 8
-HELD_OUT_SHARE = 0.99
-REACH_MARGIN = 1.25
-"""The joint check lets pass this share of held-out rows of the same origin, and what lies this much farther still."""
-
 SMALLEST_SQUARE = 1e-9
 """Squared distances up to this are none."""
 
@@ -40,7 +30,7 @@ DEVICE = "device"
 WORK_COLUMNS = ("flops", "moved_bytes")
 
 
-def _squeezed(inputs: Array) -> Array:
+def squeezed(inputs: Array) -> Array:
     """The logarithm where values are large, the value itself where they are small, for either sign."""
     found: Array = np.copysign(np.log1p(np.abs(inputs)), inputs)
     return found
@@ -95,7 +85,7 @@ class MeasuredRange:
     def excess(self, inputs: Array) -> Array:
         """How far each row's worst number lies beyond what was seen, as a share of the span of its column."""
         middle, half, span = self._bounds
-        return np.asarray(((np.abs(_squeezed(inputs) - middle) - half) / span).max(axis=1).clip(min=0.0))
+        return np.asarray(((np.abs(squeezed(inputs) - middle) - half) / span).max(axis=1).clip(min=0.0))
 
     def in_range(self, inputs: Array) -> Flags:
         """Whether each row lies where was measured."""
@@ -135,8 +125,8 @@ class MeasuredRange:
     # What does not depend on the rows is worked out once.
 
     def _squeezed(self, inputs: Array) -> Array:
-        """As `_squeezed`, but quicker where no column needs its care for small numbers."""
-        return np.copysign(np.log(np.abs(inputs) + 1.0), inputs) if self._is_plain else _squeezed(inputs)
+        """As `squeezed`, but quicker where no column needs its care for small numbers."""
+        return np.copysign(np.log(np.abs(inputs) + 1.0), inputs) if self._is_plain else squeezed(inputs)
 
     @cached_property
     def edges(self) -> tuple[Array, Array]:
@@ -164,7 +154,7 @@ class MeasuredRange:
     @cached_property
     def _bounds(self) -> tuple[Array, Array, Array]:
         """Middle, half and whole span of each column on the logarithmic scale; without end for one without bounds."""
-        low, high = _squeezed(self.low), _squeezed(self.high)
+        low, high = squeezed(self.low), squeezed(self.high)
         span = np.maximum(high - low, 1e-6)
         span[[name in self.seen or name in self.free for name in self.schema.names]] = np.inf
         return (low + high) / 2, (high - low) / 2, span
@@ -198,7 +188,7 @@ class MeasuredRange:
         A category that was not seen counts as one power: nothing tells how much it matters.
         """
         middle, half, span = self._bounds
-        beyond = np.where(np.isfinite(span), np.abs(_squeezed(inputs) - middle) - half, 0.0).max(axis=1, initial=0.0)
+        beyond = np.where(np.isfinite(span), np.abs(squeezed(inputs) - middle) - half, 0.0).max(axis=1, initial=0.0)
         found: Array = np.maximum(beyond, np.log(np.maximum(distance, 1.0)))
         for index, codes in self._codes:
             unknown = ~(inputs[:, index, None] == codes).any(axis=1)
@@ -259,70 +249,6 @@ class MeasuredRange:
                 raise ValueError(f"a range has seen nothing of {shown(name)}")
             for code in codes:
                 check_whole("the codes of a range", code, 0, len(self.schema.categories[name]) - 1)
-
-
-def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> MeasuredRange:
-    """The range of `train`; `held_out` rows of the same origin tell how far from it a row may lie."""
-    schema, inputs = train.schema, train.inputs
-    low, high = inputs.min(axis=0), inputs.max(axis=0)
-    seen: dict[str, tuple[int, ...]] = {}
-    for name in schema.categories:
-        codes, counts = np.unique(train.column(name).astype(int), return_counts=True)
-        seen[name] = tuple(int(code) for code in codes)
-        low[schema.index(name)] = high[schema.index(name)] = codes[counts.argmax()]
-    squeezed = _squeezed(inputs)
-    shift = squeezed.mean(axis=0)
-    components = _single(_main_directions(squeezed - shift, [schema.index(name) for name in schema.categories]))
-    places = (squeezed - shift) @ components
-    centres = _single(_centres(places, min(CENTRES, max(1, len(places) // 4)), seed))
-    unbounded = tuple(name for name in free if name in schema.names)
-    unscaled = MeasuredRange(
-        schema, low, high, 0.0, unbounded, seen, shift, components, centres, 1.0, _device_ends(train, low, high)
-    )
-    reach = max(float(np.quantile(unscaled.distance(part.inputs), HELD_OUT_SHARE)) for part in (train, held_out))
-    usual = float(np.quantile(unscaled.excess(held_out.inputs), HELD_OUT_SHARE))
-    return replace(unscaled, slack=float(np.clip(usual, *SLACK)), reach=max(REACH_MARGIN * reach, 1e-9))
-
-
-def _device_ends(train: Table, low: Array, high: Array) -> Array | None:
-    """The ends on each device; a device that was not learned from has those of all."""
-    devices = train.schema.categories.get(DEVICE, ())
-    if len(devices) < 2:
-        return None
-    own = [train.inputs[train.column(DEVICE) == code] for code in range(len(devices))]
-    return np.array(
-        [
-            [rows.min(axis=0) if len(rows) else low for rows in own],
-            [rows.max(axis=0) if len(rows) else high for rows in own],
-        ]
-    )
-
-
-def _single(array: Array) -> Array:
-    """Numbers that four bytes hold: they are most of a small bundle, and their last digits mean nothing."""
-    return array.astype(np.float32).astype(np.float64)
-
-
-def _main_directions(centred: Array, categories: list[int]) -> Array:
-    """The directions in which the numbers vary most together, each column scaled to the same spread first."""
-    spread = centred.std(axis=0)
-    spread[categories] = 0.0  # codes have no distance; each is checked by itself
-    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-9)
-    _, _, directions = np.linalg.svd(centred * scale, full_matrices=False)
-    return np.asarray(scale[:, None] * directions[:COMPONENTS].T)
-
-
-def _centres(places: Array, count: int, seed: int) -> Array:
-    """A few rounds of k-means from random rows: a light summary of where the rows lie."""
-    centres = places[np.random.default_rng(seed).choice(len(places), count, replace=False)]
-    for _ in range(10):
-        squares = (centres**2).sum(axis=1) - 2 * places @ centres.T
-        nearest = squares.argmin(axis=1)
-        members = np.bincount(nearest, minlength=count)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, places)
-        centres = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
-    return np.asarray(centres)
 
 
 def matches_constants(columns: Mapping[str, Any], constants: Mapping[str, Scalar], rows: int) -> Flags:

@@ -18,6 +18,9 @@ from medn.report.tables import Cell, Column, Formatter, PageTable, TableRow, cel
 SAME = 0.02
 """Means that differ by less than this share are called the same."""
 
+FACTOR = 2.0
+"""From so many times as much on, or as little, a factor says more than per cent."""
+
 QUANTITIES: Mapping[str, tuple[str, str, Formatter]] = {
     "mape": ("error", "mean relative error on layers not seen", percent),
     "us_1": ("us", "microseconds for one prediction", number(3)),
@@ -98,10 +101,31 @@ def _by_name(board: Leaderboard, kind_alone: bool) -> dict[str, Row]:
 
 
 def signed(quantity: str, difference: float | None) -> str | None:
-    """A difference with its sign: errors in percentage points, costs in per cent of the first."""
+    """A difference with its sign: errors in percentage points, costs in per cent of the first, or as a factor.
+
+    >>> signed("us_1", 0.5), signed("us_1", 1221.4), signed("bytes", -0.75)
+    ('+50 %', 'x 1,222', '/ 4')
+    """
     if difference is None:
         return None
-    return f"{difference * 100:+.1f} points" if quantity == "mape" else f"{difference * 100:+.0f} %"
+    if quantity == "mape":
+        return f"{difference * 100:+.1f} points"
+    times = _factor(difference)
+    return f"{'x' if difference > 0 else '/'} {times}" if times else f"{difference * 100:+.0f} %"
+
+
+def _factor(change: float) -> str | None:
+    """How many times as much or as little a relative change makes; None where per cent are read more easily."""
+    times = 1 + change if change > 0 else 1 / (1 + change) if change > -1 else 0.0
+    return None if times < FACTOR else f"{float(f'{times:.2g}'):g}" if times < 10 else f"{times:,.0f}"
+
+
+def _verdict(change: float, more: str, less: str) -> str:
+    """A relative change in words."""
+    if abs(change) < SAME:
+        return "about the same"
+    word, times = more if change > 0 else less, _factor(change)
+    return f"{word} by a factor of {times}" if times else f"{abs(change) * 100:.0f} % {word}"
 
 
 def format_quantity(quantity: str, value: float) -> str:
@@ -130,11 +154,8 @@ def comparison_sentences(comparison: Comparison) -> list[str]:
             for side in ("first", "second")
         ]
         change = means[1] / means[0] - 1 if means[0] else 0.0
-        verdict = (
-            "about the same" if abs(change) < SAME else f"{abs(change) * 100:.0f} % {more if change > 0 else less}"
-        )
         before, after = (format_quantity(quantity, mean) for mean in means)
-        sentences.append(f"{what} {before} and {after} ({verdict})")
+        sentences.append(f"{what} {before} and {after} ({_verdict(change, more, less)})")
     kinds = f"{len(comparison.common)} common layer kind" + ("" if len(comparison.common) == 1 else "s")
     return [
         f"Means over the {kinds}, {first} first, {second} second: {joined(sentences)}.",

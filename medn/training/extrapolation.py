@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medn.core.ranges import WORK_COLUMNS, learn_range
+from medn.core.learn_range import learn_range
+from medn.core.ranges import WORK_COLUMNS
 from medn.core.splits import some_layers
 from medn.core.table import Array, Table
 from medn.deployed.beyond import Beyond, seen_from_the_edge

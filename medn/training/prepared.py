@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import MednError, UsageError, reason_of
-from medn.core.ranges import Flags, MeasuredRange, learn_range
+from medn.core.learn_range import learn_range, learn_range_in_folds
+from medn.core.ranges import Flags, MeasuredRange
 from medn.core.splits import PARTS, Rows, Split, SplitRows, WrongSplit
 from medn.core.table import Array, Table, joined
 from medn.regressors.form import Form
@@ -67,35 +68,42 @@ class Ranges:
     @cached_property
     def train(self) -> MeasuredRange:
         """Of the rows of `train`: what those that are held out are seen from."""
-        return self.shipped if self._table.rows.folds is not None else self._apart
+        rows = self._table.rows
+        if rows.folds is not None:
+            return self._in_folds[0]
+        return learn_range(self._part(rows.train), self._part(rows.validation), *self._how)
 
     @cached_property
     def shipped(self) -> MeasuredRange:
-        """Of every row that is not for test. Rows that a range was learned from say nothing about how far off others
-        may lie, so that is told by rows apart."""
-        return self._of(self._table.rows.learned)
+        """Of every row that is not for test."""
+        return self.train if self._table.rows.folds is not None else self._of(self._table.rows.learned)
 
     @cached_property
     def everything(self) -> MeasuredRange:
         """Of test rows too."""
         return self._of(np.concatenate([self._table.rows.learned, self._table.rows.test]))
 
+    @property
+    def fold_distance(self) -> Array:
+        """How far each row of `train` lies from the other folds."""
+        return self._in_folds[1]
+
     def _of(self, rows: Rows) -> MeasuredRange:
+        """Rows that a range was learned from say nothing about how far off others may lie: that stays as it was."""
         part = self._part(rows)
-        return replace(self._learn(part, part), slack=self._apart.slack, reach=self._apart.reach)
+        return replace(learn_range(part, part, *self._how), slack=self.train.slack, reach=self.train.reach)
 
     @cached_property
-    def _apart(self) -> MeasuredRange:
+    def _in_folds(self) -> tuple[MeasuredRange, Array]:
         rows = self._table.rows
-        if rows.folds is None:
-            return self._learn(self._part(rows.train), self._part(rows.validation))
-        return self._learn(self._part(rows.train[rows.folds != 0]), self._part(rows.train[rows.folds == 0]))
+        return learn_range_in_folds(self._part(rows.train), np.asarray(rows.folds), *self._how)
+
+    @property
+    def _how(self) -> tuple[int, Collection[str]]:
+        return self._table.seed, remainders(self._table.source.layer_kind)
 
     def _part(self, rows: Rows) -> Table:
         return self._table.source.table.take(rows)
-
-    def _learn(self, rows: Table, held_out: Table) -> MeasuredRange:
-        return learn_range(rows, held_out, self._table.seed, remainders(self._table.source.layer_kind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +166,7 @@ class Prepared:
         """How far each row that is held out lies from those that its prediction comes from, and whether it is near."""
         if self.folds is None:
             return self.range.place(self.held_out.inputs)
-        distance = np.empty(len(self.train))
-        for fold in np.unique(self.folds):
-            own = self.folds == fold
-            others, held_out = self.train.take(~own), self.train.take(own)
-            known = learn_range(others, held_out, self.table.seed, remainders(self.source.layer_kind))
-            distance[own] = known.distance(held_out.inputs)
+        distance = self.ranges.fold_distance
         return distance, distance <= 1.0
 
     @property

@@ -347,3 +347,39 @@ def test_what_a_mask_hides_is_computed() -> None:
     assert found.layer is not None
     assert found.layer.values["causal"] is False
     assert found.flops == 4 * 2 * 3 * 7 * 7 * 8
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("heads_first", [False, True])
+def test_heads_are_joined_with_a_copy_only_where_torch_makes_one(dropout: float, heads_first: bool) -> None:
+    """One kernel for all of attention lays its output out as the query is."""
+
+    def attended(q: torch.Tensor) -> torch.Tensor:
+        heads = q if heads_first else q.transpose(1, 2)
+        return functional.scaled_dot_product_attention(heads, heads, heads, None, dropout, True).transpose(1, 2)
+
+    example = torch.zeros(2, 3, 7, 8)
+    found = capture(Net(lambda self, q: attended(q).flatten(2)), example)
+    assert ("copy" in kinds(found)) == (not attended(example).is_contiguous())
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.sum(1), ("sum", 1, 3, 40)),
+        (lambda x: x.mean(-1, keepdim=True), ("mean", 12, 10, 1)),
+        (lambda x: x.amax((1, 2)), ("max", 1, 12, 10)),
+    ],
+)
+def test_sums_over_axes_are_layers(function: Any, expected: tuple[Any, ...]) -> None:
+    (found,) = capture(Net(lambda self, x: function(x)), torch.zeros(2, 3, 4, 10)).layers
+    assert found.layer is not None
+    assert found.layer.kind == "reduction"
+    assert tuple(found.layer.values[name] for name in ("function", "outer", "reduced", "inner")) == expected
+    assert found.batch_size == 2
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum((1, 3))])
+def test_sums_over_the_batch_or_over_axes_apart_are_none(function: Any) -> None:
+    (found,) = capture(Net(lambda self, x: function(x)), torch.zeros(2, 3, 4, 10)).layers
+    assert found.layer is None

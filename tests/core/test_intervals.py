@@ -49,7 +49,20 @@ def test_adaptive_intervals_are_narrower_than_constant_ones() -> None:
     adaptive = calibrated(500, 1)
     constant = calibrate(CONSTANT, *made_up(500, 2))
     test = made_up(2000, 5)
-    assert tried(adaptive, *test).mean_width < 0.8 * tried(constant, *test).mean_width
+    assert tried(adaptive, *test).mean_width < 0.9 * tried(constant, *test).mean_width
+
+
+def test_few_rows_are_not_believed_that_errors_far_away_are_hardly_larger() -> None:
+    """Rows near and far that err alike: the fewer there are, the more the far ones are doubted."""
+    ratios = []
+    for rows in (60, 6000):
+        random = np.random.default_rng(0)
+        predicted, distance = np.ones(rows), np.tile([0.0, 1.0], rows // 2)
+        measured = np.exp(np.repeat(random.normal(0, 0.1, rows // 2), 2))
+        near, far = fit_spread(predicted, measured, distance).at(np.zeros(2), np.array([0.0, 1.0]))
+        ratios.append(far / near)
+    few, many = ratios
+    assert few > 1.25 * many > 1.25
 
 
 def test_few_validation_rows_do_not_break_the_spread() -> None:

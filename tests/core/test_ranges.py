@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from medn.core.learn_range import learn_range
 from medn.core.outside import COMBINATION
-from medn.core.ranges import MeasuredRange, learn_range, matches_constants
+from medn.core.ranges import MeasuredRange, matches_constants
 from medn.core.table import Array, Schema, Table
 
 SCHEMA = Schema(("size", "flops", "moved_bytes", "function"), {"function": ("relu", "tanh", "gelu")})

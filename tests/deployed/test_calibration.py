@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medn.core.intervals import calibrate, conformal_quantile, fit_spread
-from medn.core.ranges import learn_range
+from medn.core.learn_range import learn_range
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, HELD, OWN
 from medn.deployed.calibration import interval_coverage, width_warning

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from medn.core.intervals import LEVEL, Interval, Spread
-from medn.core.ranges import MeasuredRange, learn_range
+from medn.core.learn_range import learn_range
+from medn.core.ranges import MeasuredRange
 from medn.core.table import Array, Schema, Table
 from medn.deployed.beyond import BOUNDED, EDGE, HELD, LEEWAY, OWN, WAYS
 from medn.deployed.deployed import Deployed

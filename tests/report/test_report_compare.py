@@ -54,11 +54,19 @@ def test_differences_have_a_sign() -> None:
     assert signed("bytes", None) is None
 
 
+def test_what_is_many_times_as_much_is_told_as_a_factor() -> None:
+    assert signed("us_1", 1.5) == "x 2.5"
+    assert signed("us_1", 1221.4) == "x 1,222"
+    assert signed("bytes", -0.75) == "/ 4"
+    assert signed("bytes", -1.0) == "-100 %"
+    assert signed("mape", 1.5) == "+150.0 points"
+
+
 def test_words_say_what_changed_and_what_only_one_has(found: Comparison) -> None:
     first, *rest = comparison_sentences(found)
     assert "error 10.0 % and 8.0 % (20 % smaller)" in first
     assert "prediction 20 us and 30 us (50 % slower)" in first
-    assert "size 1 kB and 250 B (75 % smaller)" in first
+    assert "size 1 kB and 250 B (smaller by a factor of 4)" in first
     assert rest == ["Only before has linear.", "Only after has softmax."]
 
 

@@ -12,7 +12,7 @@ import pytest
 from medn.bundle.bundle import Entry
 from medn.core.errors import UsageError
 from medn.core.intervals import Interval, calibrate, fit_spread
-from medn.core.ranges import learn_range
+from medn.core.learn_range import learn_range
 from medn.core.splits import Split
 from medn.deployed.candidate import Candidate
 from medn.deployed.deployed import Deployed
