@@ -45,7 +45,7 @@ class Program:
         """What is kept of it: its trace without what post-processing added, and the vectors of its stores with their
         places among loops and stores."""
         return {
-            "trace": _plain(self.schedule.trace.as_json(remove_postproc=True)) if self.schedule.trace else [[], []],
+            "trace": trace_of(self.schedule),
             "positions": store_positions(self.schedule.mod["main"].body),
             "leaves": [[float(f"{number:.7g}") for number in leaf] for leaf in self.features.tolist()],
         }
@@ -145,6 +145,11 @@ def features_of(context: Any, schedules: list[Any]) -> list[Any]:
 
     found = PerStoreFeature().extract_from(context, [MeasureCandidate(schedule, []) for schedule in schedules])
     return [each.numpy() for each in found]
+
+
+def trace_of(schedule: Any) -> list[Any]:
+    """The steps and the decisions of a schedule, as plain lists."""
+    return _plain(schedule.trace.as_json(remove_postproc=True)) if schedule.trace else [[], []]
 
 
 def store_positions(body: Any) -> list[int]:
