@@ -69,9 +69,9 @@ def pooled_rows(programs: Sequence[Program], devices: Devices) -> Array:
 
 def _sum_of_logs(leaves: NDArray[np.float32]) -> Array:
     """TVM tells most numbers as log2(1 + x); added up is x."""
-    return np.log2(
-        1 + (np.exp2(np.clip(leaves.astype(np.float64), -60, 60)) - 1).clip(min=-0.999).sum(axis=0).clip(min=-0.999)
-    )
+    numbers = np.exp2(np.clip(leaves.astype(np.float64), -60, 60)) - 1
+    added: Array = np.log2(1 + numbers.sum(axis=0).clip(min=-0.999))
+    return added
 
 
 def _sequences(

@@ -111,9 +111,9 @@ def _judged(
     costs = measure({name: TimedForm(own.form, own.rows(timed)) for name, (own, _) in fitted.items()}, seed=seed)
     found = []
     for name, (predictor, fit_s) in fitted.items():
-        told = [_scored(predictor, part) for part in (split.validation, split.test)]
+        validation, test = _scored(predictor, split.validation), _scored(predictor, split.test)
         errors = relative_errors(predictor.latency_s(split.validation.programs), split.validation.latency_s)
-        found.append(ProgramCandidate(predictor, fit_s, errors, split.validation.tasks, *told, costs[name]))
+        found.append(ProgramCandidate(predictor, fit_s, errors, split.validation.tasks, validation, test, costs[name]))
     return found
 
 

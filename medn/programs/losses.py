@@ -39,7 +39,7 @@ def moment_discrepancy(source: Tensor, target: Tensor) -> Tensor:
     bounded_source, bounded_target = torch.tanh(source), torch.tanh(target)
     means = bounded_source.mean(dim=0), bounded_target.mean(dim=0)
     centred = bounded_source - means[0], bounded_target - means[1]
-    found = torch.linalg.vector_norm(means[0] - means[1]) / 2
+    found: Tensor = torch.linalg.vector_norm(means[0] - means[1]) / 2
     for order in range(2, MOMENTS + 1):
         difference = (centred[0] ** order).mean(dim=0) - (centred[1] ** order).mean(dim=0)
         found = found + torch.linalg.vector_norm(difference) / 2**order

@@ -63,7 +63,7 @@ def fit_encoder(
     random = np.random.default_rng(teaching.seed)
     with torch.no_grad():  # begin at the usual multiple, as far as a loss that is bent need not walk
         shift = (targets.log_latency - network(batch.take(_first(batch))).log_latency.mean()).mean()
-        network.latency.bias += shift
+        network.latency.bias.add_(shift)
     steps = max(1, teaching.epochs * math.ceil(len(train) / teaching.batch_rows))
     optimizer = torch.optim.AdamW(network.parameters(), teaching.learning_rate, weight_decay=teaching.weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, teaching.learning_rate, total_steps=steps + 1)

@@ -16,7 +16,8 @@ from medn.core.table import Array
 from medn.programs.encodings import DEVICE, HEAD, WORK, as_tokens
 from medn.regressors.form import Form, Parts, forms
 
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]
+"""In single precision."""
 
 LARGEST_INPUT = 6.0
 """Standardised numbers are cut here: what was never seen must not lead far away."""
@@ -99,13 +100,14 @@ class SequenceEncoder(Form):
         return np.where((device >= 0) & (device < last), device, last)
 
     def _linear(self, name: str, x: Floats) -> Floats:
-        flat = x.reshape(-1, x.shape[-1]) @ self.arrays[f"{name}.weight"].T
-        return (flat + self.arrays[f"{name}.bias"]).reshape(*x.shape[:-1], -1)
+        flat: Floats = x.reshape(-1, x.shape[-1]) @ self.arrays[f"{name}.weight"].T + self.arrays[f"{name}.bias"]
+        return flat.reshape(*x.shape[:-1], -1)
 
     def _norm(self, name: str, x: Floats) -> Floats:
         centred = x - x.mean(axis=-1, keepdims=True)
         spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(1e-5))
-        return centred / spread * self.arrays[f"{name}.weight"] + self.arrays[f"{name}.bias"]
+        scaled: Floats = centred / spread * self.arrays[f"{name}.weight"]
+        return scaled + self.arrays[f"{name}.bias"]
 
     def _attention(self, name: str, x: Floats, mask: Floats) -> Floats:
         rows, length, width = x.shape
