@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from medn.core.values import Scalar
-from medn.layer_generators.kind import Column, Costs, Parameter, Product, TensorSpec, Values, by_name, flag, integer
+from medn.layer_generators.expressions import plus_bias
+from medn.layer_generators.kind import (
+    Column,
+    Costs,
+    Expression,
+    Parameter,
+    Product,
+    TensorSpec,
+    Values,
+    by_name,
+    flag,
+    integer,
+)
 from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator, window_attributes
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import (
@@ -180,6 +192,13 @@ class Convolution:
 
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         return convolution_costs(values, self.axes, window_counts(values, self.axes), batch_size, element_bytes)
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        window = [per_axis(values, part, self.axes) for part in ("stride", "padding", "dilation")]
+        layout = f"NC{'DHW'[-len(self.axes) :]}"
+        return plus_bias(topi.nn.conv(inputs[0], weights[0], *window, values.groups, layout), weights, axis=1)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         return recognise_convolution(operation, self.axes, transposed=False)

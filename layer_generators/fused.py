@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.domains import weighted
 from medn.core.values import Layer, Scalar
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, choice, flag, layer_kinds, look_up
-from medn.layer_generators.kinds.activation import FUNCTIONS, OPERATIONS
+from medn.layer_generators.kind import (
+    Column,
+    Costs,
+    Expression,
+    LayerKind,
+    TensorSpec,
+    Values,
+    choice,
+    flag,
+    layer_kinds,
+    look_up,
+)
+from medn.layer_generators.kinds.activation import FUNCTIONS, OPERATIONS, applied
 
 if TYPE_CHECKING:
     import torch
@@ -81,6 +92,14 @@ class Fused:
             more={**head.more, "operations_per_element": operations},
             product=head.product,
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        result = self.head.expression(values, inputs[:1], weights)
+        for other in inputs[1:]:
+            result = topi.add(result, other)
+        return result if values.activation == NO_ACTIVATION else applied(values.activation, result)
 
 
 def fused_layers(layers: Iterable[Layer]) -> Iterator[Layer]:

@@ -7,7 +7,7 @@ layers go through the same lines. torch is imported only inside `build`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 Column = Any
 """A plain number or a numpy array of them: formulas accept both."""
+
+Expression = Any
+"""A tensor of TVM's `te`: what is computed, without how."""
 
 Values = SimpleNamespace
 """The parameters of one layer (or columns of many) by attribute."""
@@ -137,6 +140,13 @@ class LayerKind(ABC):
     @abstractmethod
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         """FLOPs and bytes, for numbers or columns."""
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        """What the layer computes as a tensor expression of TVM, whose loops can be scheduled; None where it has none.
+
+        `weights` are what the module holds in its order: parameters, then floating-point buffers.
+        """
+        return None
 
     def stated_work(self, values: Values, batch_size: Column) -> dict[str, Column] | None:
         """The work as a table states it, where it cannot be counted from shapes; None where `costs` counts it."""

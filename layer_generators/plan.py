@@ -24,7 +24,7 @@ MOST_POINTS = 200_000
 CONDITION_DRAWS = 64
 """Conditions drawn for a layer before its grid is gone through."""
 
-OF_THE_WORKLOAD = ("batch_size", "cache", "dtype")
+OF_THE_WORKLOAD = ("batch_size", "cache", "dtype", "schedule")
 """Conditions that cost nothing to change, as each visit builds its layer anew; others are states of the machine."""
 
 FIRST_ROUNDS = (1 / 8, 1 / 4, 1 / 2, 1.0)
@@ -169,7 +169,15 @@ def _pairs(config: SweepConfig, drawing: Drawing, grid: Sequence[Condition]) -> 
         wanted = _conditions(config, layer, grid) if own is None else _condition_grid(config, own)
         fitting = (condition for condition in wanted if _fits(config, layer, condition))
         for condition in itertools.islice(fitting, config.conditions.per_layer if own is None else None):
-            yield layer, condition
+            yield from ((layer, scheduled) for scheduled in _scheduled(condition, config.programs.schedules))
+
+
+def _scheduled(condition: Condition, schedules: int) -> Iterator[Condition]:
+    """A condition with each of the schedules that are drawn; as it is where none are asked for."""
+    if not schedules:
+        yield condition
+    for number in range(1, schedules + 1):
+        yield Condition(**{**condition.values, "schedule": number})
 
 
 def _fits(config: SweepConfig, layer: Layer, condition: Condition) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from medn.core.domains import Domain, log_range, one_of, weighted
 from medn.core.values import Scalar
-from medn.layer_generators.kind import Column, Costs, Parameter, TensorSpec, Values, flag, integer
+from medn.layer_generators.kind import Column, Costs, Expression, Parameter, TensorSpec, Values, flag, integer
 from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator, window_attributes
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import (
@@ -62,6 +62,8 @@ class Pool:
     module: ClassVar[str]
     """The class in torch.nn."""
     operators: ClassVar[tuple[str, ...]]
+    pools_by: ClassVar[str]
+    """`max` or `avg`, as TVM calls it."""
     window_parts: ClassVar[tuple[str, ...]] = ("kernel", "stride", "padding")
     sweep: ClassVar[Mapping[str, Domain]] = POOL_SWEEP
     tiled: ClassVar[tuple[str, ...]] = ("channels", "in_w")
@@ -97,6 +99,16 @@ class Pool:
             output_bytes=outputs * element_bytes,
             more={"out_h": out_h, "out_w": out_w},
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        if values.ceil_mode:
+            return None  # a last window is cut off otherwise than torch does
+        ones = (1,) * len(AXES)
+        dilation = per_axis(values, "dilation", AXES) if "dilation" in self.window_parts else ones
+        kernel, stride, padding = (per_axis(values, part, AXES) for part in ("kernel", "stride", "padding"))
+        return topi.nn.pool2d(inputs[0], kernel, stride, dilation, padding * 2, self.pools_by)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         source = operation.shape("self")

@@ -164,6 +164,12 @@ class Measure(Section):
         return value
 
 
+class Programs(Section):
+    """Which tensor programs of every layer are measured, on devices that draw schedules."""
+
+    schedules: int = Field(default=0, ge=0, description="schedules drawn for every layer under every condition")
+
+
 class ProbeChoice(Section):
     """A number recorded with every visit: a built-in probe by its name, or one read from a file."""
 
@@ -230,6 +236,7 @@ class SweepConfig(Section):
     conditions: Conditions = Field(default_factory=Conditions)
     limits: SweepLimits = Field(default_factory=SweepLimits)
     measure: Measure = Field(default_factory=Measure)
+    programs: Programs = Field(default_factory=Programs)
     columns: dict[str, Domain] = Field(default={}, description="your own conditions: a value each, or a domain")
     probes: list[
         Annotated[

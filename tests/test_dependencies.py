@@ -44,6 +44,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fusion": {"core", "layer_generators", "devices", "capture"},
     "model": {"core", "layer_generators", "devices", "estimator", "capture", "fusion"},
     "predictor": {"core", "bundle", "estimator", "capture", "model"},
+    "programs": {
+        *(
+            "core",
+            "layer_generators",
+            "selection",
+            "regressors",
+            "devices",
+            "deployed",
+            "bundle",
+            "choosing",
+            "capture",
+        ),
+    },
     "drift": {"core", "layer_generators", "devices", "estimator", "runs", "measuring", "predictor"},
     "partition": {"core", "capture"},
     "recommending": {"core", "devices", "capture", "model", "predictor"},
@@ -86,12 +99,15 @@ it here, so there is no cycle. The command line, which nobody imports, may impor
 
 HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
-    *("lightgbm", "xgboost", "catboost", "optuna", "distributed", "dask", "submitit"),
+    *("lightgbm", "xgboost", "catboost", "optuna", "distributed", "dask", "submitit", "tvm"),
 }
 HEAVY_PARTS = {"network", "regressors", "capture", "sklearn"}
 """Parts in which the top of a module may import a heavy library."""
-HEAVY_FILES = {"medn/quickstart/networks.py"}
-"""Files that may too: they are nothing but torch modules."""
+HEAVY_FILES = {
+    "medn/quickstart/networks.py",
+    *(f"medn/programs/{name}.py" for name in ("network", "losses", "training")),
+}
+"""Files that may too: they are nothing but torch modules and how they learn."""
 
 
 def part_of(module: list[str]) -> str:

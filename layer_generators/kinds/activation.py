@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from medn.core.domains import log_range, one_of
 from medn.layer_generators.kind import (
     Column,
     Costs,
+    Expression,
     LayerKind,
     TensorSpec,
     Values,
@@ -60,6 +61,31 @@ def _clip(node: OnnxNode) -> Operation | None:
     return node.operation("aten.hardtanh", {"self": node.shape(0)}) if bounded else None
 
 
+def applied(function: str, source: Expression) -> Expression:
+    """A function of every element, as a tensor expression."""
+    from tvm import te
+
+    def gate(x: Expression) -> Expression:
+        return te.max(te.min(x + 3.0, 6.0), 0.0) / 6.0
+
+    def smooth(x: Expression) -> Expression:
+        return 0.5 * x * (1.0 + te.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+    formulas: Mapping[str, Callable[[Expression], Expression]] = {
+        "relu": lambda x: te.max(x, 0.0),
+        "relu6": lambda x: te.min(te.max(x, 0.0), 6.0),
+        "leaky_relu": lambda x: te.max(x, 0.01 * x),
+        "sigmoid": te.sigmoid,
+        "hardsigmoid": gate,
+        "silu": lambda x: x * te.sigmoid(x),
+        "hardswish": lambda x: x * gate(x),
+        "tanh": te.tanh,
+        "gelu": lambda x: 0.5 * x * (1.0 + te.erf(0.7071067812 * x)),
+        "gelu_tanh": smooth,
+    }
+    return te.compute(source.shape, lambda *at: formulas[function](source(*at)), name=function)
+
+
 @layer_kinds.register
 class Activation(LayerKind):
     name = "activation"
@@ -100,6 +126,9 @@ class Activation(LayerKind):
             output_bytes=elements * element_bytes,
             more={"all_elements": elements, "operations_per_element": operations},
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        return applied(values.function, inputs[0])
 
     def recognise(self, operation: Operation) -> Recognised | None:
         source = operation.shape("self")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, Expression, LayerKind, TensorSpec, Values, integer, layer_kinds
 from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, input_sizes
@@ -61,6 +62,11 @@ class AdaptiveAvgPool2d(LayerKind):
             output_bytes=written * element_bytes,
             more={"planes": planes},
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        return topi.nn.adaptive_pool(inputs[0], (values.out_h, values.out_w), "avg")
 
     def recognise(self, operation: Operation) -> Recognised | None:
         source = operation.shape("self")

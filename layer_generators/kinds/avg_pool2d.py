@@ -11,6 +11,7 @@ class AvgPool2d(Pool, LayerKind):
     name = "avg_pool2d"
     description = "the average of each window over height and width"
     module = "AvgPool2d"
+    pools_by = "avg"
     operators = ("aten.avg_pool2d",)
     parameters = POOL_PARAMETERS
     shorthands = POOL_SHORTHANDS

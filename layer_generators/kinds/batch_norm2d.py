@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.kind import Column, Costs, Expression, LayerKind, TensorSpec, Values, integer, layer_kinds
 from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised
 from medn.layer_generators.window import axis_shorthands, by_axis, input_sizes
@@ -50,6 +51,15 @@ class BatchNorm2d(LayerKind):
             output_bytes=elements * element_bytes,
             parameter_bytes=4 * values.channels * element_bytes,  # scale, shift, running mean and running variance
             more={"elements": elements},
+        )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import te
+
+        source, (scale, shift, mean, variance) = inputs[0], weights
+        return te.compute(
+            source.shape,
+            lambda n, c, h, w: (source[n, c, h, w] - mean[c]) / te.sqrt(variance[c] + 1e-5) * scale[c] + shift[c],
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

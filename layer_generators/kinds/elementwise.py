@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
@@ -10,6 +11,7 @@ from medn.core.values import Scalar
 from medn.layer_generators.kind import (
     Column,
     Costs,
+    Expression,
     LayerKind,
     TensorSpec,
     Values,
@@ -115,6 +117,12 @@ class Elementwise(LayerKind):
             output_bytes=elements * element_bytes,
             more={"all_elements": elements},
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        names = {"sub": "subtract", "mul": "multiply", "div": "divide"}
+        return getattr(topi, names.get(values.operation, values.operation))(*inputs)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         name = _operation_name(operation)

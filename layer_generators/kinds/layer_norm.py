@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
+from medn.layer_generators.kind import Column, Costs, Expression, LayerKind, TensorSpec, Values, layer_kinds
 from medn.layer_generators.onnx_node import normalised_rows
 from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
@@ -44,6 +45,11 @@ class LayerNorm(LayerKind):
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         parameter_bytes = 2 * values.features * element_bytes
         return row_costs(values, OPERATIONS_PER_ELEMENT, parameter_bytes, batch_size, element_bytes)
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        return topi.nn.layer_norm(inputs[0], *weights, [len(inputs[0].shape) - 1], 1e-5)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         source = operation.shape("input")

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, one_of, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, flag, integer, layer_kinds
+from medn.layer_generators.expressions import plus_bias, row_products
+from medn.layer_generators.kind import (
+    Column,
+    Costs,
+    Expression,
+    LayerKind,
+    Product,
+    TensorSpec,
+    Values,
+    flag,
+    integer,
+    layer_kinds,
+)
 from medn.layer_generators.onnx_node import MATRIX_PRODUCTS, OnnxNode, multiplied
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
@@ -74,6 +87,9 @@ class Linear(LayerKind):
             more={"matrix_rows": rows},
             product=Product(1, rows, values.in_features, values.out_features),
         )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        return plus_bias(row_products(inputs[0], weights[0], "linear"), weights, axis=-1)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         if operation.name == "aten.addmm":

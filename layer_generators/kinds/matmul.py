@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, Product, TensorSpec, Values, integer, layer_kinds
+from medn.layer_generators.kind import (
+    Column,
+    Costs,
+    Expression,
+    LayerKind,
+    Product,
+    TensorSpec,
+    Values,
+    integer,
+    layer_kinds,
+)
 from medn.layer_generators.onnx_node import MATRIX_PRODUCTS, OnnxNode, multiplied
 from medn.layer_generators.operation import Operation, Recognised, unfold_batch
 
@@ -68,6 +79,16 @@ class MatMul(LayerKind):
             output_bytes=pairs * values.rows * values.columns * element_bytes,
             more={"pairs": pairs},
             product=Product(pairs, values.rows, values.inner, values.columns),
+        )
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import te
+
+        left, right = inputs
+        inner = te.reduce_axis((0, values.inner), name="inner")
+        shape = (left.shape[0], values.rows, values.columns)
+        return te.compute(
+            shape, lambda pair, row, column: te.sum(left[pair, row, inner] * right[pair, inner, column], axis=inner)
         )
 
     def recognise(self, operation: Operation) -> Recognised | None:

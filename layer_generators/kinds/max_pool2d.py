@@ -12,6 +12,7 @@ class MaxPool2d(Pool, LayerKind):
     name = "max_pool2d"
     description = "the largest element of each window over height and width"
     module = "MaxPool2d"
+    pools_by = "max"
     operators = ("aten.max_pool2d_with_indices", "aten.max_pool2d")
     window_parts = ("kernel", "stride", "padding", "dilation")
     parameters = (*POOL_PARAMETERS, *dilation_parameters(AXES))

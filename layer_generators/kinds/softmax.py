@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medn.core.domains import log_range, weighted
-from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, layer_kinds
+from medn.layer_generators.kind import Column, Costs, Expression, LayerKind, TensorSpec, Values, layer_kinds
 from medn.layer_generators.onnx_node import OnnxNode
 from medn.layer_generators.operation import Operation, Recognised, split_rows
 from medn.layer_generators.row_layers import ROW_PARAMETERS, row_costs, row_shape
@@ -46,6 +47,11 @@ class Softmax(LayerKind):
 
     def costs(self, values: Values, batch_size: Column, element_bytes: Column) -> Costs:
         return row_costs(values, OPERATIONS_PER_ELEMENT, 0, batch_size, element_bytes)
+
+    def expression(self, values: Values, inputs: Sequence[Expression], weights: Sequence[Expression]) -> Expression:
+        from tvm import topi
+
+        return topi.nn.softmax(inputs[0], axis=-1)
 
     def recognise(self, operation: Operation) -> Recognised | None:
         source = operation.shape("self")

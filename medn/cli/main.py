@@ -26,6 +26,7 @@ from medn.cli.listing import list_entries
 from medn.cli.merge import merge
 from medn.cli.plan import plan
 from medn.cli.predict import predict
+from medn.cli.programs import programs
 from medn.cli.quickstart import quickstart
 from medn.cli.recommend import recommend
 from medn.cli.report import report
@@ -86,6 +87,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "adapt": adapt,
     "devices": devices,
     "leaderboard": leaderboard,
+    "programs": programs,
     "report": report,
     "compare": compare,
     "check": check,

@@ -50,6 +50,10 @@ AdaptiveOption = Annotated[
 
 
 def check_has_end(config: SweepConfig, adaptive: bool, aim: float | None, seconds: float | None) -> None:
+    if adaptive and config.programs.schedules:
+        raise UsageError(
+            "--adaptive and --until-error choose layers; with programs.schedules, all that are drawn count"
+        )
     if adaptive and aim is None and seconds is None and config.budget.points is None:
         raise UsageError("--adaptive needs an end: --time, --points, a budget in the config, or --until-error")
 

@@ -29,6 +29,7 @@ CONDITIONS: dict[str, Parameter] = by_name(
         spellings=SPELLINGS,
     ),
     integer("threads", "threads that compute the layer", 1, 65_536, default=1),
+    integer("schedule", "which drawn schedule its tensor program has; 0 for none", 0, 2**31 - 1, default=0),
 )
 
 ALWAYS_SAID = ("batch_size", "utilization", "cache", "dtype", "threads")

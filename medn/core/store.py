@@ -2,7 +2,8 @@
 
 Rows hold what was measured and nothing derived. Samples are a blob of little-endian float32: wall seconds, CPU seconds
 and pre-empted (0 or 1), one row of the array each. What was measured beside the time is a JSON object of
-numbers by name, with a string instead that says why there is none.
+numbers by name, with a string instead that says why there is none. The program of a point that has one is compressed
+JSON in a table of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -53,6 +55,9 @@ CREATE TABLE points (
 """,
     _VISITS,
 )
+
+_PROGRAMS = "CREATE TABLE IF NOT EXISTS programs (point_key TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID"
+"""Made with the first program that is kept, and read by nobody who does not ask for programs."""
 
 _PLAIN_FIELDS = (
     *("point_key", "pass_number", "environment_id", "started_at", "elapsed_s", "status", "reason"),
@@ -254,6 +259,13 @@ class Store:
                     f"INSERT OR IGNORE INTO visits ({_KEPT_COLUMNS}, {_LATER_COLUMNS}) VALUES ({_VISIT_SLOTS})",
                     _visit_to_row(visit),
                 )
+                if visit.program:
+                    self._keep_program(point.key, visit.program)
+
+    def _keep_program(self, point_key: str, program: Mapping[str, Any]) -> None:
+        self._connection.execute(_PROGRAMS)
+        packed = zlib.compress(canonical_json(program).encode())
+        self._connection.execute("INSERT OR IGNORE INTO programs VALUES (?, ?)", (point_key, packed))
 
     def move_visits(self, environment_id: str, device: str, to: str) -> int:
         """Have the visits to a device that were made in an environment count as those to another; how many they are.
@@ -343,6 +355,12 @@ class Store:
         read = _condition_reader()
         for kind, device, condition, probes in self._rows(query):
             yield kind, device, read(condition).values | json.loads(probes)
+
+    def programs(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The tensor programs that were measured, each with the key of its point."""
+        if list(self._rows("SELECT 1 FROM sqlite_master WHERE name = 'programs'")):
+            for key, content in self._rows("SELECT point_key, content FROM programs ORDER BY point_key"):
+                yield key, json.loads(zlib.decompress(content))
 
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""

@@ -143,6 +143,10 @@ class Condition:
     def threads(self) -> int:
         return int(self.values["threads"])
 
+    @property
+    def schedule(self) -> int:
+        return int(self.values["schedule"])
+
 
 def _condition_value(declared: Parameter, given: Scalar | None) -> Scalar:
     value: Scalar = declared.fitted(declared.default if given is None else given)
@@ -249,6 +253,8 @@ class Visit:
     probes: Mapping[str, float | None] = field(default_factory=dict)
     state: Mapping[str, float] = field(default_factory=dict)
     """Clocks, temperature and throttling of the machine just before, and how long it rested for heat, where known."""
+    program: Mapping[str, Any] = field(default_factory=dict)
+    """The tensor program that ran, at the first visit to one; journals keep it apart (`Store.programs`)."""
     elapsed_s: float = 0.0
     """Wall time the whole visit took, building and warming up included."""
 

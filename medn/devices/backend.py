@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,10 @@ class Runner(ABC):
         """
         return 0.0
 
+    def program(self) -> dict[str, Any]:
+        """What is kept of the tensor program that runs; nothing where the backend does not tell."""
+        return {}
+
 
 class Backend(ABC):
     """A device layers are timed on. One subclass in one file, with `@backends.register` above it."""
@@ -101,6 +105,8 @@ class Backend(ABC):
     """True where torch's module itself runs, so that its weights are the layer's memory; others convert it first."""
     torch_device: ClassVar[str] = "cpu"
     """Where torch makes the module and the inputs that this backend is handed."""
+    draws_schedules: ClassVar[bool] = False
+    """True where it runs a layer as any of the schedules that can be drawn for its tensor program."""
     runs_on_host: ClassVar[bool] = True
     """False where layers run elsewhere than on the processor of the worker: what slows that says nothing of them."""
 
@@ -144,6 +150,8 @@ class Backend(ABC):
         dtype = workload.condition.dtype
         if dtype not in self.dtypes:
             raise Unsupported(f"{self.name} does not run layers in {dtype}, only in {' and '.join(self.dtypes)}")
+        if workload.condition.schedule and not self.draws_schedules:
+            raise Unsupported(f"{self.name} runs a layer in one way and draws no schedules for it")
         return self.load(workload)
 
     @abstractmethod

@@ -25,9 +25,10 @@ TOLERANCE = 5e-3
 MOST_FLOPS = 4e6
 DRAWS = 3
 KINDS = list(layer_kinds)
+COMPILED = {"torch-compile", *(name for name in backends if backends[name].draws_schedules)}
+"""Compilers take seconds where the others take milliseconds: three kinds, and one layer of each."""
 COMPILED_KINDS = ("activation", "layer_norm", "linear")
-"""torch.compile takes seconds where the others take milliseconds: three kinds, and one layer of each."""
-CONFORMING = [(name, kind) for name in backends for kind in (COMPILED_KINDS if name == "torch-compile" else KINDS)]
+CONFORMING = [(name, kind) for name in backends for kind in (COMPILED_KINDS if name in COMPILED else KINDS)]
 
 
 def layers(kind: LayerKind) -> list[Layer]:
@@ -88,7 +89,7 @@ def environment() -> Iterator[None]:
 def layers_run(name: str, kind_name: str) -> tuple[int, list[str]]:
     """How many layers of a kind a backend runs as torch does, and why it does not run others."""
     backend, supported, reasons = installed(name), 0, []
-    for layer in layers(layer_kinds[kind_name])[: 1 if name == "torch-compile" else None]:
+    for layer in layers(layer_kinds[kind_name])[: 1 if name in COMPILED else None]:
         workload = make_workload(layer, Condition(batch_size=3), device=backend.torch_device)
         try:
             runner = ran(backend, workload, times=3)

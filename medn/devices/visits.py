@@ -27,6 +27,7 @@ ANSWERED = (
     "reference_runs",
     "output_error",
     "state",
+    "program",
 )
 """What a visit takes over from the answers of worker and machine as it is."""
 

@@ -80,6 +80,7 @@ class Worker:
             )  # converts; what is weighed is the converted layer alone
             with self._weighed(answer):
                 self._runner = self._load(workload)
+        answer["program"] = self._runner.program()
         if not self.backend.is_reference:
             answer["output_error"] = workload.output_error(self._runner.outputs())
         return answer

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from medn.core.calm import calm_visits
+from medn.core.errors import UsageError
 from medn.core.store import Store
 from medn.core.values import Point, Visit
 from medn.devices.backend import backends
@@ -57,10 +58,15 @@ class SweepOutcome:
 
 def find_devices(config: SweepConfig, transports: Mapping[str, Transport] | None = None) -> dict[str, Device]:
     """The devices of the config by name; those without a transport are on this machine."""
-    return {
+    found = {
         choice.name: Device(backends[choice.backend], (transports or {}).get(choice.name, THIS_MACHINE))
         for choice in config.devices
     }
+    without = [name for name, device in found.items() if not device.backend.draws_schedules]
+    if config.programs.schedules and without:
+        able = ", ".join(name for name in backends if backends[name].draws_schedules)
+        raise UsageError(f"programs.schedules: {', '.join(without)} draws no schedules; devices that do: {able}")
+    return found
 
 
 def run_sweep(

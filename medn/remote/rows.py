@@ -11,7 +11,7 @@ from medn.remote.frames import Json
 
 _FIELDS = (
     *("status", "reason", "utilization_measured", "utilization_during", "reference_s", "reference_runs"),
-    *("quantities", "output_error", "probes", "state", "elapsed_s"),
+    *("quantities", "output_error", "probes", "state", "program", "elapsed_s"),
 )
 
 

@@ -128,6 +128,12 @@ def best_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [found[place] for place in sorted(found)]
 
 
+def _check_no_programs(source: Source, folder: Path) -> None:
+    """A schedule's number says nothing of its latency, so layers cannot be learned from rows that have one."""
+    if any(row.get("schedule") for rows in source.rows.values() for row in rows):
+        raise UsageError(f"{folder} holds tensor programs, not layers. Learn from them with: medn programs {folder}")
+
+
 def train_run(
     folder: Path,
     *,
@@ -159,6 +165,7 @@ def train_run(
     chosen = [regressors[name].name for name in families] or usual_families(has_sources=bool(known.bundles))
     fixed = settings or {}
     source = read_source(folder)
+    _check_no_programs(source, folder)
     kinds = [known_name("measured layer kind", kind, source.rows) for kind in kinds]
     opened = clock()
     with run.locked(), fitters_on(on, jobs, run.path, on_options, on_wait) as fitters:

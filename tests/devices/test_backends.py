@@ -10,7 +10,7 @@ import pytest
 from medn.core.values import Condition
 from medn.devices.backend import Backend, Runner, Unsupported, backends
 from medn.devices.conformance import *  # noqa: F403
-from medn.devices.conformance import CONFORMING, TOLERANCE, installed, layers, layers_run, linear, ran
+from medn.devices.conformance import COMPILED, CONFORMING, TOLERANCE, installed, layers, layers_run, linear, ran
 from medn.devices.workload import Workload, make_workload, output_error
 from medn.layer_generators.kind import layer_kinds
 
@@ -23,7 +23,7 @@ def test_outputs_are_those_of_torch_or_it_says_why_there_are_none(name: str, kin
     assert layers_run(name, kind_name)[0], f"{name} runs no layer of the kind {kind_name}"
 
 
-@pytest.mark.parametrize("name", [name for name in backends if name != "torch-compile"])
+@pytest.mark.parametrize("name", [name for name in backends if name not in COMPILED])
 @pytest.mark.parametrize("more", [{"kv_heads": 2}, {"window": 5}, {"kv_heads": 1, "window": 3}], ids=str)
 def test_grouped_and_windowed_attention_is_that_of_torch(name: str, more: dict[str, int]) -> None:
     backend = installed(name)

@@ -1,0 +1,1 @@
+"""The families that predict tensor programs, one file each."""

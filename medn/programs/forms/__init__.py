@@ -1,0 +1,1 @@
+"""Deployed forms that read programs: plain arrays, evaluated by NumPy."""
