@@ -20,6 +20,7 @@ from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.form import Parts, restore
 from medn.regressors.forms.constant import Constant
 from medn.regressors.regressor import Effort, Fitted, Regressor, regressors
+from medn.regressors.shared_encoder import DeviceRows, SharedEncoder
 from medn.regressors.sources import Sources, with_sources
 from medn.regressors.views import View
 
@@ -60,7 +61,14 @@ def made_up_sources() -> Sources:
     table, same = make_table(100, seed=9), View.same(len(SCHEMA.names))
     known = [replace(table, target=target) for target in (3 * table.target, 0.1 * table.target**0.8)]
     forms = tuple(plain_roofline(each, Effort(seconds=SECONDS)) or Constant(0.0) for each in known)
-    return Sources(("slow", "quick"), forms, (same, same), (0, 1))
+    rows = DeviceRows(
+        SCHEMA,
+        np.concatenate([each.inputs for each in known]).astype(np.float32),
+        np.log(np.concatenate([each.target for each in known])),
+        np.repeat(np.arange(2, dtype=np.int16), len(table)),
+        ("slow", "quick"),
+    )
+    return Sources(("slow", "quick"), forms, (same, same), (0, 1), SharedEncoder.fit(rows, SECONDS))
 
 
 def make_known_table(rows: int, seed: int = 0) -> Table:

@@ -12,7 +12,7 @@ from medn.core.table import Array, Table
 from medn.network.design import SCALED_ROWS, SETTINGS
 from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
-from medn.regressors.forms.network import NetworkForm
+from medn.regressors.forms.network import NetworkForm, bounds
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from medn.network.design import Design
     from medn.network.modules import CommonColumns, KindShape
     from medn.network.training import Examples
-
-BEYOND = float(np.log(1000.0))
-"""Predictions stay within a factor of 1000 of the latencies learned from, whatever the inputs are."""
 
 
 class NetworkRegressor(Regressor):
@@ -92,7 +89,7 @@ def fit_networks(
     for kind, (table, _) in tables.items():
         path = copy.deepcopy(network.path(kind))
         path.load_state_dict(best[kind].weights)
-        fitted[kind] = FittedNetwork(encodings[kind], path, _bounds(table))
+        fitted[kind] = FittedNetwork(encodings[kind], path, bounds(table))
     return fitted
 
 
@@ -116,10 +113,6 @@ def _prepared(
         checked = encoding.transform(validation.inputs)
         examples[kind] = Examples.of(encoded, targets, checked, np.log(validation.target))
     return shapes, examples
-
-
-def _bounds(table: Table) -> tuple[float, float]:
-    return float(np.log(table.target.min())) - BEYOND, float(np.log(table.target.max())) + BEYOND
 
 
 def _centre_and_spread(values: Array) -> tuple[Array, Array]:

@@ -97,6 +97,10 @@ class Regressor(ABC):
     """With fewer rows than this it does not, and of quantities that light families learn well never: it is larger."""
     needs_sources: ClassVar[bool] = False
     """Whether it leans on what is known of other devices, and so learns only where there are any (`medn adapt`)."""
+    needs_source_rows: ClassVar[bool] = False
+    """Whether it learns from what was measured there, and so only where the runs of these devices are known."""
+    only_by_name: ClassVar[bool] = False
+    """Whether it is trained only where it is named: others have been better wherever it was tried."""
     largest: ClassVar[int | None] = None
     """More rows than this are thinned out before fitting, for families whose cost grows faster than the rows."""
 
@@ -142,10 +146,13 @@ class Regressor(ABC):
 regressors: Registry[Regressor] = Registry("regressor", package="medn.regressors.families")
 
 
-def usual_families(has_sources: bool = False) -> list[str]:
+def usual_families(has_sources: bool = False, has_source_rows: bool = False) -> list[str]:
     """What is trained where nothing is named: of what is no part of `train`, only that which is installed."""
     return [
         each.name
         for each in regressors.values()
-        if (each.extra == Regressor.extra or not each.missing()) and (has_sources or not each.needs_sources)
+        if (each.extra == Regressor.extra or not each.missing())
+        and (has_sources or not each.needs_sources)
+        and (has_source_rows or not each.needs_source_rows)
+        and not each.only_by_name
     ]

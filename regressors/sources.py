@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Sources:
     """How each device's form sees a row."""
     form_of: tuple[int, ...]
     """The form of each device."""
+    shared: Any = None
+    """What has learned them together, where their rows are known: `medn.regressors.shared_encoder.SharedEncoder`."""
 
     def logs(self, rows: Array) -> Array:
         """Logarithms of the seconds that each device would take, a column for each, in numbers that fit float32."""
@@ -51,7 +54,8 @@ class Sources:
     @cached_property
     def key(self) -> str:
         """Changes with anything that they are made of."""
-        hashed = hashlib.sha256("\n".join(self.keys).encode())
+        own = [*self.keys, self.shared.key] if self.shared else self.keys
+        hashed = hashlib.sha256("\n".join(own).encode())
         return hashed.hexdigest()[:20]
 
     @cached_property
@@ -61,14 +65,15 @@ class Sources:
         views = [parts_key(Parts("view", {}, view.arrays)) for view in self.views]
         return tuple(f"{view} {forms[form]}" for view, form in zip(views, self.form_of, strict=True))
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> dict[str, Any]:
         """Without what forms have made to be fast, which no other process can use."""
         parts = [(form.parts(), self.views[self.form_of.index(place)].width) for place, form in enumerate(self.forms)]
-        return {"names": self.names, "parts": parts, "views": self.views, "form_of": self.form_of}
+        kept = {"names": self.names, "views": self.views, "form_of": self.form_of, "shared": self.shared}
+        return {**kept, "parts": parts}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         parts = state.pop("parts")
-        forms = tuple(restore(own, width) for own, width in parts)  # type: ignore[attr-defined]
+        forms = tuple(restore(own, width) for own, width in parts)
         self.__dict__.update(state, forms=forms)
 
 

@@ -88,12 +88,21 @@ Fit = Callable[[Table, Table, Settings, Effort], Fitted]
 
 
 def fit_on_stack(fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
-    """What a family learns of the ratio to the stack; it sees what every source says beside the inputs."""
-    stack = stacked(train)
+    """What a family learns of the ratio to all sources stacked."""
+    return fit_on(stacked(train), fit, train, validation, settings, effort)
+
+
+def fit_on(stack: Stack, fit: Fit, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
+    """What a family learns of the ratio to a stack; it sees what every source says beside the inputs. The sources of
+    the stack are those of the tables, and what it may have behind them."""
 
     def ratios(table: Table) -> Table:
-        _, logs = sources_of(table)
-        return replace(beside_inputs(table), target=table.target / np.exp(stack.from_logs(table.inputs, logs)))
+        sources, logs = sources_of(table)
+        more = stack.sources.only(range(len(sources.names), len(stack.sources.names)))
+        known = replace(table, sources=stack.sources, source_logs=np.hstack([logs, more.logs(table.inputs)]))
+        return replace(
+            beside_inputs(known), target=table.target / np.exp(stack.from_logs(table.inputs, sources_of(known)[1]))
+        )
 
     learned = fit(ratios(train), ratios(validation), settings, effort)
 

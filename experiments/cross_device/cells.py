@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.cross_device.learning import learn_all
 from experiments.cross_device.tables import DeviceTable
-from experiments.cross_device.targets import Cell, write_target
+from experiments.cross_device.targets import Cell, table_of, write_target
 from experiments.cross_device.zero_shot import Known, zero_shot
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.choosing.bundling import bundle_run
@@ -26,6 +26,8 @@ from medn.core.metrics import score
 from medn.deployed.candidate import deployed_of
 from medn.regressors.regressor import regressors
 from medn.selection.budget import Budget
+from medn.sources.learned_together import learn_together, measured_on, network_path, save_network
+from medn.sources.run_sources import FOLDER as SOURCES
 from medn.sources.run_sources import keep_sources
 from medn.training.candidate_store import load_candidates
 from medn.transfer.adapt_run import adapting_families
@@ -33,8 +35,11 @@ from medn.transfer.adapt_run import adapting_families
 Json = dict[str, Any]
 
 SOURCE_FAMILY = "lightgbm"
-SOURCE_SETTINGS = {SOURCE_FAMILY: {"learning_rate": 0.1, "num_leaves": 31}}
-"""Small trees, as there are many devices."""
+SOURCE_SETTINGS = {SOURCE_FAMILY: {"learning_rate": 0.2, "num_leaves": 31}}
+"""Few and small trees, as there are many devices and each is asked again and again."""
+
+NETWORK_S = 300.0
+"""Enough for the whole plan of the network that learns all known devices."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,20 @@ def without(bundle: Path, device: str, setting: Setting) -> Path:
     return path
 
 
+def known_network(cell: Cell, setting: Setting) -> Path:
+    """The network that has learned all devices of a table but one, trained once for all cells of that one."""
+    known_devices(cell.table, setting)  # which keeps what each has learned from
+    devices = devices_run(cell.table, setting)
+    kind = table_of(devices, cell.device).kind
+    path = setting.folder / "networks" / f"{cell.table.name}-without-{cell.device.replace(' ', '_')}.safetensors"
+    if not path.is_file():
+        measured = measured_on([devices], kind)
+        shared = learn_together({name: own for name, own in measured.items() if name != cell.device}, NETWORK_S)
+        assert shared, "the other devices have rows enough"
+        save_network(path, shared)
+    return path
+
+
 def work_on(cell: Cell, setting: Setting, again: bool = False) -> Json:
     """What came of a cell before, or comes of it now."""
     path = setting.folder / "cells" / f"{cell.name}.json"
@@ -104,7 +123,10 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
     keep_sources(run, [sources])
-    learn_all(run, setting.families or adapting_families(), cell.seed)
+    network = network_path(run / SOURCES, table_of(devices_run(cell.table, setting), cell.device).kind)
+    network.parent.mkdir(parents=True)
+    shutil.copyfile(known_network(cell, setting), network)
+    learn_all(run, setting.families or adapting_families(has_rows=True), cell.seed)
     select_run(run, Budget())
     result = _judged(run)
     shutil.rmtree(run)

@@ -18,7 +18,7 @@ from medn.importing.mapping import ImportMapping
 from medn.runs.folder import RunFolder
 
 MAPPINGS = Path(__file__).resolve().parents[1] / "imports"
-ROWS = 4_000
+ROWS = 12_000
 """Of each device: its predictor learns from them, or errors are told on some and points are chosen from the others."""
 
 Row = dict[str, Any]

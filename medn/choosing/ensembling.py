@@ -14,7 +14,7 @@ from medn.deployed.candidate import Candidate, deployed_of
 from medn.deployed.checked import Checked, mixed
 from medn.deployed.facts import TRAIN, Trials
 from medn.regressors.form import Form
-from medn.regressors.forms.stack import Stack, merged
+from medn.regressors.forms.stack import Stack, alike, merged
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.selection.ensembles import Weights, ensemble_name, offered
 from medn.training.extrapolation import restored
@@ -91,10 +91,12 @@ def folded(weights: Mapping[Form, float]) -> Form:
             forms.setdefault(key, inner)
             shares[key] = shares.get(key, 0.0) + own
     stacks = [(form, shares[key]) for key, form in forms.items() if isinstance(form, Stack)]
-    one = merged(stacks) if len(stacks) > 1 else None
+    together = alike(stacks)
+    one = merged(together) if len(together) > 1 else None
     if one is None:
         return WeightedSum(list(forms.values()), list(shares.values()))
-    others = {form: shares[key] for key, form in forms.items() if not isinstance(form, Stack)}
+    inside = [form for form, _ in together]
+    others = {form: shares[key] for key, form in forms.items() if form not in inside}
     return WeightedSum([one, *others], [1.0, *others.values()])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +16,20 @@ from medn.core.atomic import atomic_path
 from medn.core.errors import MednError, UsageError, reason_of
 from medn.deployed.candidate import deployed_of
 from medn.regressors.form import Form
+from medn.regressors.shared_encoder import SharedEncoder
 from medn.regressors.sources import Sources, with_sources
 from medn.regressors.views import View
 from medn.runs.tables import KindTable
-from medn.sources.source_views import SourceView
+from medn.sources.learned_together import FOLDER as TOGETHER
+from medn.sources.learned_together import (
+    learn_together,
+    measured_on,
+    network_path,
+    read_network,
+    save_network,
+    seen_from,
+)
+from medn.sources.source_views import Seen, SourceView
 
 FOLDER = "sources"
 SUFFIX = ".medn"
@@ -36,15 +47,17 @@ class KnownDevices:
     """Bundles of known devices."""
 
     bundles: tuple[Bundle, ...] = ()
+    folder: Path | None = None
+    """Where a network lies that has learned them together, if one has."""
 
     @classmethod
-    def read(cls, paths: Sequence[Path]) -> KnownDevices:
-        return cls(tuple(read_bundle(path) for path in paths))
+    def read(cls, paths: Sequence[Path], folder: Path | None = None) -> KnownDevices:
+        return cls(tuple(read_bundle(path) for path in paths), folder)
 
     @classmethod
     def of_run(cls, run: Path) -> KnownDevices:
         """What a run keeps; none where it keeps nothing."""
-        return cls.read(sorted((run / FOLDER).glob(f"*{SUFFIX}")))
+        return cls.read(sorted((run / FOLDER).glob(f"*{SUFFIX}")), run / FOLDER)
 
     @cached_property
     def devices(self) -> Mapping[str, tuple[Bundle, str]]:
@@ -72,7 +85,7 @@ class KnownDevices:
         reasons: dict[str, str] = {}
         for name, device, entry in self.entries(table.kind):
             try:
-                views[name] = SourceView(entry, device, table).view()
+                views[name] = SourceView(Seen.of(entry, device), table).view()
                 forms[name] = deployed_of(entry.latency).form
             except MednError as error:
                 reasons[name] = reason_of(error)
@@ -80,7 +93,16 @@ class KnownDevices:
             return Usable(None, reasons)
         own = list({id(form): form for form in forms.values()}.values())  # devices that learned together share one
         places = [next(place for place, form in enumerate(own) if form is forms[name]) for name in views]
-        return Usable(Sources(tuple(views), tuple(own), tuple(views.values()), tuple(places)), reasons)
+        shared = self._shared(table)
+        return Usable(Sources(tuple(views), tuple(own), tuple(views.values()), tuple(places), shared), reasons)
+
+    def _shared(self, table: KindTable) -> SharedEncoder | None:
+        """The network that has learned a kind on them, as it sees a table."""
+        shared = read_network(network_path(self.folder, table.kind)) if self.folder else None
+        try:
+            return seen_from(shared, table) if shared else None
+        except MednError:  # it has learned from inputs that the new device's rows do not have
+            return None
 
     def beside(self, table: KindTable) -> KindTable:
         """The same table with what its rows take on these devices."""
@@ -113,3 +135,20 @@ def keep_sources(run: Path, files: Sequence[Path]) -> None:
         beside.mkdir(parents=True, exist_ok=True)
         for name, file in zip(wanted, files, strict=True):
             shutil.copyfile(file, beside / name)
+
+
+def keep_network(run: Path, runs: Sequence[Path], kinds: Iterable[str], seconds: float, seed: int = 0) -> None:
+    """Let one network learn what known devices were measured at, where their runs say so, for the kinds of a run."""
+    tables = {kind: measured_on(runs, kind) for kind in kinds}
+    wanted = {kind: own for kind, own in tables.items() if own and not network_path(run / FOLDER, kind).is_file()}
+    for place, (kind, own) in enumerate(wanted.items()):
+        began = time.monotonic()
+        shared = learn_together(own, seconds / (len(wanted) - place), seed)
+        seconds -= time.monotonic() - began
+        if shared:
+            save_network(network_path(run / FOLDER, kind), shared)
+
+
+def has_network(run: Path) -> bool:
+    """Whether a run keeps a network of known devices, of any kind."""
+    return any((run / FOLDER / TOGETHER).glob("*"))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from medn.bundle.bundle import Entry
 from medn.core.checking import LARGEST
-from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS
+from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS, Sheet
 from medn.core.errors import UsageError
 from medn.core.ranges import DEVICE, WORK_COLUMNS
+from medn.core.table import Array, Schema
 from medn.core.values import Scalar
 from medn.deployed.candidate import deployed_of
 from medn.layer_generators.hardware import Derived, on_another_device
@@ -21,16 +23,43 @@ from medn.runs.tables import KindTable
 OPERATIONS = {"scaled": SCALED, "larger": LARGER, "share": SHARE, "filled": FILLED}
 
 
-class SourceView:
-    """Puts together the view of one device's predictor, input by input."""
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What has learned, and how far: all that tells how it sees rows of another device."""
 
-    def __init__(self, entry: Entry, device: str, table: KindTable) -> None:
+    device: str
+    schema: Schema
+    low: Array
+    high: Array
+    """Of each input; of a category the usual code stands in both."""
+    free: Collection[str] = ()
+    """Inputs without ends, such as remainders."""
+    usual: Mapping[str, Scalar] = field(default_factory=dict)
+    """What stands for inputs that the other device's rows do not have."""
+    sheet: Sheet = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: Entry, device: str) -> Seen:
+        """By the predictor of a device."""
         latency = entry.latency
-        self.device = device
-        self.range = deployed_of(latency).range
-        self.schema = self.range.schema
-        self.usual: Mapping[str, Scalar] = {**entry.usual, **latency.facts.constants}
-        self.sheet = latency.facts.sheets.get(device, NO_SHEET)
+        known = deployed_of(latency).range
+        low, high = known.low, known.high
+        if known.device_ends is not None:
+            code = known.schema.categories[DEVICE].index(device)
+            is_number = np.array([name not in known.schema.categories for name in known.schema.names])
+            low, high = (
+                np.where(is_number, own[code], usual) for own, usual in zip(known.device_ends, (low, high), strict=True)
+            )
+        usual = {**entry.usual, **latency.facts.constants}
+        return cls(device, known.schema, low, high, known.free, usual, latency.facts.sheets.get(device, NO_SHEET))
+
+
+class SourceView:
+    """Puts together the view of what has learned on another device, input by input."""
+
+    def __init__(self, seen: Seen, table: KindTable) -> None:
+        self.seen = seen
+        self.device, self.schema, self.usual, self.sheet = seen.device, seen.schema, seen.usual, seen.sheet
         self.table = table
         self.own_sheet = table.sheets.get(table.devices[0], NO_SHEET) if len(table.devices) == 1 else NO_SHEET
         self._constants: list[float] = []
@@ -82,7 +111,7 @@ class SourceView:
     def _category(self, name: str) -> tuple[int, int, int, tuple[float, float]]:
         """The code of a category, by the name behind it; an unknown one counts as the usual."""
         known = {category: code for code, category in enumerate(self.schema.categories[name])}
-        usual = int(self.range.low[self.schema.index(name)])
+        usual = int(self.seen.low[self.schema.index(name)])
         own = self.table.table.schema.categories.get(name)
         if name == DEVICE or own is None:
             stated = self.device if name == DEVICE else self.table.constants.get(name, self.usual.get(name))
@@ -91,14 +120,10 @@ class SourceView:
         self._codes += [known.get(category, usual) for category in own]
         return CODE, self.table.table.schema.index(name), begin, (float(len(own)), float(usual))
 
-    def _ends(self) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
+    def _ends(self) -> tuple[Array, Array]:
         """What was seen of each input on this device; categories and remainders have no ends."""
-        low, high = self.range.low, self.range.high
-        if self.range.device_ends is not None:
-            code = self.schema.categories[DEVICE].index(self.device)
-            low, high = self.range.device_ends[0, code], self.range.device_ends[1, code]
-        endless = [name in self.schema.categories or name in self.range.free for name in self.schema.names]
-        return np.where(endless, -LARGEST, low), np.where(endless, LARGEST, high)
+        endless = [name in self.schema.categories or name in self.seen.free for name in self.schema.names]
+        return np.where(endless, -LARGEST, self.seen.low), np.where(endless, LARGEST, self.seen.high)
 
     def _lacking(self, name: str) -> str:
         what = f"the predictor of {self.device} needs {name} of {self.table.kind}, which the new device has not"

@@ -19,7 +19,7 @@ from medn.regressors.regressor import regressors, usual_families
 from medn.runs.folder import RunFolder
 from medn.runs.measured import record_target
 from medn.runs.tables import Source, read_source
-from medn.sources.run_sources import KnownDevices
+from medn.sources.run_sources import KnownDevices, has_network
 from medn.training.candidate_store import candidates_root
 from medn.training.config import FamilySettings
 from medn.training.extrapolation import made_ready
@@ -162,7 +162,7 @@ def train_run(
     split = split or Split()
     run = RunFolder(candidates_root(folder, split).parent)
     known = KnownDevices.of_run(run.path)
-    chosen = [regressors[name].name for name in families] or usual_families(has_sources=bool(known.bundles))
+    chosen = [regressors[name].name for name in families] or usual_families(bool(known.bundles), has_network(run.path))
     fixed = settings or {}
     source = read_source(folder)
     _check_no_programs(source, folder)
@@ -265,8 +265,12 @@ def _is_without_sources(family: str, group: Mapping[str, Prepared], tables: Mapp
     """Whether a family leans on other devices and none of them knows a kind, though they do know others."""
     if not regressors[family].needs_sources:
         return False
-    has_any = any(each.train.sources for each in tables.values())
-    return has_any and not all(each.train.sources for each in group.values())
+    needs_rows = regressors[family].needs_source_rows
+
+    def has(prepared: Prepared) -> bool:
+        return bool(prepared.train.sources and (prepared.train.sources.shared or not needs_rows))
+
+    return any(map(has, tables.values())) and not all(map(has, group.values()))
 
 
 def _alike(tables: Mapping[str, Prepared]) -> list[dict[str, Prepared]]:

@@ -23,16 +23,25 @@ from medn.regressors.regressor import regressors
 from medn.runs.folder import RunFolder
 from medn.runs.tables import SHEETS_NOTE, KindTable, Source, kind_table, read_source
 from medn.selection.budget import Budget
-from medn.sources.run_sources import KnownDevices, keep_sources, source_files
+from medn.sources.run_sources import KnownDevices, has_network, keep_network, keep_sources, source_files
 from medn.training.train_run import OnProgress, TrainOutcome, train_run, validation_error
 
 TARGET_ONLY = ("roofline", "gaussian_process", "lightgbm_on_roofline")
 """What learns from the new device alone: quick families that do well on few layers."""
 
 
-def adapting_families() -> list[str]:
+TOGETHER_SHARE = 0.25
+"""Of the time of training, for the network that learns known devices together."""
+
+
+def adapting_families(has_rows: bool = False) -> list[str]:
     """All that lean on known devices, and some that do not: what is known elsewhere may mislead."""
-    return [*TARGET_ONLY, *(name for name in regressors if regressors[name].needs_sources)]
+    leaning = (
+        each.name
+        for each in regressors.values()
+        if each.needs_sources and not each.only_by_name and (has_rows or not each.needs_source_rows)
+    )
+    return [*TARGET_ONLY, *leaning]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +86,14 @@ def adapt_run(
     """
     began = clock()
     files = source_files(sources)
-    unusable = check_sources(KnownDevices.read(files), read_source(run))
+    source = read_source(run)
+    unusable = check_sources(KnownDevices.read(files), source)
     keep_sources(run, files)
-    chosen = families or adapting_families()
-    trained = train_run(run, seconds=seconds, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
+    if not families or any(regressors[name].needs_source_rows for name in families):
+        keep_network(run, [file.parent for file in files], source.rows, TOGETHER_SHARE * seconds, seed)
+    chosen = families or adapting_families(has_network(run))
+    left = max(seconds - (clock() - began), (1 - TOGETHER_SHARE) * seconds)
+    trained = train_run(run, seconds=left, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
     selected = select_run(run, budget or Budget(), refit_all=refit_all)
     bundle = bundle_run(run, selected.chosen)
     leaned_on = {f"{each.device}/{each.kind}": leaning(each) for each in selected.chosen}

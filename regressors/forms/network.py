@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.checking import LARGEST_LOG, check_array, check_numbers
-from medn.core.table import Array
+from medn.core.table import Array, Table
 from medn.core.text import shown
 from medn.program.formulas import dense, in_blocks, silu
 from medn.regressors.encoding import Encoding
@@ -21,6 +21,9 @@ from medn.regressors.form import Form, Parts, forms
 Values = NDArray[Any]
 """In single precision; in double precision for gradients."""
 Step = tuple[str, Mapping[str, Values]]
+
+BEYOND = float(np.log(1000.0))
+"""Predictions stay within a factor of 1000 of the latencies learned from, whatever the inputs are."""
 
 CHUNK = 512
 """Rows at a time, so that the values between two steps stay in the cache."""
@@ -201,3 +204,8 @@ class NetworkForm(Form):
         ]
         low, high = facts["bounds"]
         return cls(Encoding.restore(parts.facts, parts.arrays), steps, (low, high))
+
+
+def bounds(table: Table) -> tuple[float, float]:
+    """What a network that learned from a table keeps its results in."""
+    return float(np.log(table.target.min())) - BEYOND, float(np.log(table.target.max())) + BEYOND

@@ -99,6 +99,13 @@ def _is_of(name: str, place: int) -> bool:
     return name.startswith(f"{place}.")
 
 
+def alike(stacks: Sequence[tuple[Stack, float]]) -> list[tuple[Stack, float]]:
+    """Those that lean on nothing but what the one that leans on most leans on."""
+    most = max((stack for stack, _ in stacks), key=lambda stack: len(stack.weights), default=None)
+    known = set(most.sources.keys) if most else set()
+    return [each for each in stacks if set(each[0].sources.keys) <= known]
+
+
 def merged(stacks: Sequence[tuple[Stack, float]]) -> Stack | None:
     """One stack that says what these say by their weights, so that no source is kept or asked twice; None where they
     lean on different ones."""
