@@ -118,7 +118,7 @@ class SlurmWorkers(DaskWorkers):
 
     def __init__(self, jobs: int, folder: Path, options: Options) -> None:
         need("training on Slurm", "dask_jobqueue", extra="slurm")
-        import dask_jobqueue
+        from dask_jobqueue.slurm import SLURMCluster
 
         if not shutil.which("sbatch"):
             raise UsageError("--on slurm: there is no sbatch here; run this where jobs are submitted from")
@@ -130,7 +130,7 @@ class SlurmWorkers(DaskWorkers):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._cluster: Any = dask_jobqueue.SLURMCluster(**given)
+                self._cluster: Any = SLURMCluster(**given)
         except (RuntimeError, ValueError, TypeError, OSError) as error:
             raise UsageError(f"--on slurm: {first_line(error)}") from None
         try:
