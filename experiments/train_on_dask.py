@@ -1,10 +1,10 @@
-"""Training on a Dask cluster against child processes of the same machine, and with its workers killed meanwhile.
+"""Training on a Dask cluster against joblib and against threads of medn's own, and with its workers killed meanwhile.
 
     python -m experiments.train_on_dask RUN --seconds 60 --kills 20
 
-Makes three trainings of copies of a run: in child processes (`--on local`), on a Dask cluster of as many workers on
-this machine, and on such a cluster while a worker is killed with signal 9 every few seconds. Told are wall times, the
-candidates that are there at the end, and how far the best errors are apart.
+Makes four trainings of copies of a run, through the same executor interface: as `--on local` does, by joblib's worker
+processes (loky), on a Dask cluster of as many workers on this machine, and on such a cluster while a worker is killed
+with signal 9 every few seconds. Told are wall times, the candidates that are there at the end, and the best errors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import distributed
+from joblib.externals.loky import get_reusable_executor
 
 from experiments.script import end_with, named
 from medn.deployed.candidate import scores_of
+from medn.training.fitters import Fitters
 from medn.training.train_run import TrainOutcome, train_run
 
 OWN = ("measurements.sqlite", "measurements.sqlite-wal")
@@ -36,6 +40,23 @@ def copied(run: Path, folder: Path) -> Path:
         if (run / name).exists():
             shutil.copy(run / name, folder / name)
     return folder
+
+
+class JoblibWorkers:
+    """joblib's own processes, each with a child process that fits."""
+
+    name = "joblib"
+    are_here = True
+
+    def __init__(self, jobs: int) -> None:
+        self.expected = jobs
+        self.executor = get_reusable_executor(jobs)
+
+    def slots(self) -> Mapping[str, int]:
+        return {self.name: self.expected}
+
+    def close(self) -> None:
+        self.executor.shutdown(wait=True, kill_workers=True)
 
 
 def told(outcome: TrainOutcome, wall_s: float) -> dict[str, Any]:
@@ -82,6 +103,16 @@ class OwnWorkers(threading.Thread):
             process.wait()
 
 
+def on_this_machine(run: Path, workers: int, by_joblib: bool, **options: Any) -> dict[str, Any]:
+    began = time.monotonic()
+    if by_joblib:
+        with patch("medn.training.train_run.fitters_on", lambda *_: Fitters(JoblibWorkers(workers))):
+            outcome = train_run(run, jobs=workers, **options)
+    else:
+        outcome = train_run(run, jobs=workers, **options)
+    return told(outcome, time.monotonic() - began)
+
+
 def on_cluster(run: Path, workers: int, kills: int, every_s: float, **options: Any) -> dict[str, Any]:
     with distributed.LocalCluster(0, dashboard_address=None, silence_logs=50, host="127.0.0.1") as cluster:
         own = OwnWorkers(cluster.scheduler_address, workers, kills, every_s)
@@ -105,7 +136,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--every", type=float, default=None, help="seconds between kills; spread over the time")
     parser.add_argument("--regressors", default="")
-    parser.add_argument("--parts", default="local,dask,killed", help="which of the three trainings to make")
+    parser.add_argument("--parts", default="local,joblib,dask,killed", help="which trainings to make")
     given = parser.parse_args()
     families = [name for name in given.regressors.split(",") if name]
     options: dict[str, Any] = {"seconds": given.seconds, "families": families, "seed": 0}
@@ -113,17 +144,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="medn-dask-") as made:
         folder = Path(made)
         found: dict[str, dict[str, Any]] = {}
-        for name in named("training", given.parts, {"local": 0, "dask": 0, "killed": 0}):
+        for name in named("training", given.parts, dict.fromkeys(("local", "joblib", "dask", "killed"))):
             run, kills = copied(given.run, folder / name), given.kills if name == "killed" else 0
-            if name == "local":
-                began = time.monotonic()
-                found[name] = told(train_run(run, jobs=given.workers, **options), time.monotonic() - began)
+            if name in ("local", "joblib"):
+                found[name] = on_this_machine(run, given.workers, name == "joblib", **options)
             else:
                 found[name] = on_cluster(run, given.workers, kills, every_s, **options)
             print(json.dumps({name: found[name]}), flush=True)
     print(f"candidates in each training: {sorted({each['candidates'] for each in found.values()})}")
-    if {"local", "dask"} <= found.keys():
-        print(f"wall time on Dask over local: {found['dask']['wall_s'] / found['local']['wall_s']:.2f}")
+    for name in {"local", "joblib"} & found.keys() if "dask" in found else ():
+        print(f"wall time on Dask over {name}: {found['dask']['wall_s'] / found[name]['wall_s']:.2f}")
     return 0
 
 

@@ -99,7 +99,7 @@ it here, so there is no cycle. The command line, which nobody imports, may impor
 
 HEAVY = {
     *("torch", "pandas", "sklearn", "scipy", "pyarrow", "matplotlib", "onnx", "onnxruntime", "openvino", "MNN"),
-    *("lightgbm", "xgboost", "catboost", "optuna", "distributed", "dask", "submitit", "tvm"),
+    *("lightgbm", "xgboost", "catboost", "optuna", "distributed", "dask", "dask_jobqueue", "tvm"),
 }
 HEAVY_PARTS = {"network", "regressors", "capture", "sklearn"}
 """Parts in which the top of a module may import a heavy library."""

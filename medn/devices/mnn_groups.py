@@ -51,12 +51,12 @@ def _activation_behind(tensor: str, original: DataNodes) -> Iterator[Any]:
 
 
 def _optimized(content: bytes) -> Any:
+    from contextlib import chdir  # of Python 3.11: this runs on the host alone
+
     from medn.devices.backends.mnn import call_converter, convert
     from medn.devices.native_output import captured_prints
 
     # Weights in the graph would be spelled out as numbers; those that go to a file leave a part where the process is.
-    from contextlib import chdir  # of Python 3.11: this runs on the host alone
-
     with tempfile.TemporaryDirectory(prefix="medn-mnn-") as folder, chdir(folder), captured_prints() as printed:
         converted = convert(content, Path(folder), printed, "--saveExternalData", "1")
         file = Path(folder) / "optimized.json"

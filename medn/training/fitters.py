@@ -239,7 +239,8 @@ class Fitters:
             progress.lost(each.request, f"its worker was lost {times_lost} times, the last time: {reason_of(error)}")
         else:
             self.retries += 1
-            self._hand_out(each.begun, each.request, times, each.retries + 1)
+            again = each.request.within(max(progress.seconds_left, times.shortest_s))
+            self._hand_out(each.begun, again, times, each.retries + 1)
 
     def _not_heard(self, each: _HandedOut, is_late: bool) -> None:
         self._under_way.remove(each)

@@ -57,18 +57,18 @@ class JobUnderWay:
         """What to do next; None where that depends on what is under way, or where all is done."""
         if self.candidates is not None or self._is_finishing:
             return None
-        request = self._only_fit() if self._study is None else self.next_trial() or self._finish(self._study)
+        request = self._only_fit() if self._study is None else self._next_trial() or self._finish(self._study)
         self.under_way += request is not None
         return request
 
     def spare_request(self) -> Request | None:
         """One more trial beside those under way, for a process that has nothing else to do."""
         is_searching = self._study and self._study.under_way and self.job.round == Round.SEARCH
-        request = self.next_trial() if is_searching and not self._is_finishing else None
+        request = self._next_trial() if is_searching and not self._is_finishing else None
         self.under_way += request is not None
         return request
 
-    def next_trial(self) -> Request | None:
+    def _next_trial(self) -> Request | None:
         attempt = self._study.ask() if self._study else None
         if attempt is None:
             return None

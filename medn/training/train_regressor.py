@@ -60,6 +60,11 @@ class Request:
     checked: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     """By kind, the check that an earlier round has made."""
 
+    def within(self, seconds: float) -> Request:
+        """The same in less time, for one that is begun again."""
+        attempt = self.attempt and replace(self.attempt, seconds=min(self.attempt.seconds, seconds))
+        return replace(self, attempt=attempt, seconds=self.seconds and min(self.seconds, seconds))
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import subprocess
 import sys
 import threading
 import warnings
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 from medn.core.errors import MednError, UsageError, did_you_mean
 from medn.core.packages import need
-from medn.core.text import first_line
+from medn.core.text import first_line, last_line
 from medn.training.fitters import Fitters, OnWait, Workers
 from medn.training.supervised_fit import Children, children_of_this_thread
 
@@ -117,7 +118,7 @@ class SlurmWorkers(DaskWorkers):
 
     def __init__(self, jobs: int, folder: Path, options: Options) -> None:
         need("training on Slurm", "dask_jobqueue", extra="slurm")
-        import dask_jobqueue
+        from dask_jobqueue.slurm import SLURMCluster
 
         if not shutil.which("sbatch"):
             raise UsageError("--on slurm: there is no sbatch here; run this where jobs are submitted from")
@@ -129,10 +130,11 @@ class SlurmWorkers(DaskWorkers):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._cluster: Any = dask_jobqueue.SLURMCluster(**given)
+                self._cluster: Any = SLURMCluster(**given)
         except (RuntimeError, ValueError, TypeError, OSError) as error:
             raise UsageError(f"--on slurm: {first_line(error)}") from None
         try:
+            self._try_job()
             # So many, and a new one for each that ends: by its own limits, or by somebody else.
             self._cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
             self._connect(self._cluster)
@@ -140,6 +142,13 @@ class SlurmWorkers(DaskWorkers):
         except BaseException:
             self.close()
             raise
+
+    def _try_job(self) -> None:
+        """What Slurm refuses, such as a queue that is not there, it says here; later a job would just never come."""
+        script = self._cluster.job_script()
+        told = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
+        if told.returncode:
+            raise UsageError(f"--on slurm: sbatch refuses its jobs: {last_line(told.stderr)}")
 
     def close(self) -> None:
         with suppress(Exception):

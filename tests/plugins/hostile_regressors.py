@@ -131,3 +131,16 @@ class SlowToLoad(Regressor):
         if effort.seconds_left < 0.5 * effort.seconds:
             raise RuntimeError("the library took the time")
         return fitted(train)
+
+
+@regressors.register
+class Computes(Regressor):
+    name = "hostile-busy"
+    description = "computes for a second, however long that takes"
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Fitted:
+        if effort.seconds > 0.7:  # not again for what follows the fit
+            until = time.process_time() + 1.0
+            while time.process_time() < until:
+                pass
+        return fitted(train)

@@ -24,7 +24,7 @@ WAITING = 4.0
 @pytest.fixture(scope="module")
 def run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_run(tmp_path_factory.mktemp("further") / "run")
-    train_run(folder, seconds=2.0, families=["median"])
+    train_run(folder, seconds=20.0, families=["median"])
     return folder
 
 
@@ -40,7 +40,7 @@ def test_measured_memory_is_learned_whatever_regressors_learn_the_latency(run: P
 @pytest.fixture(scope="module")
 def loaded_run(write_run: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_run(tmp_path_factory.mktemp("loaded") / "run", activations=0, utilizations=(0.0, 0.3, 0.6, 0.9))
-    train_run(folder, seconds=2.0, families=["roofline"])
+    train_run(folder, seconds=20.0, families=["roofline"])
     return folder
 
 
@@ -76,18 +76,18 @@ def test_what_was_not_measured_is_not_learned(run: Path) -> None:
 
 
 def test_candidates_of_further_quantities_are_not_among_those_of_latency(run: Path) -> None:
-    outcome = train_run(run, seconds=2.0, families=["median"])
+    outcome = train_run(run, seconds=20.0, families=["median"])
     assert {each.regressor for each in outcome.candidates} == {"median"}
 
 
 def test_what_is_learned_is_kept_when_training_again(run: Path) -> None:
     written = {path: path.stat().st_mtime_ns for path in further_root(run, "memory_bytes").rglob("candidate.json")}
-    train_run(run, seconds=2.0, families=["median"])
+    train_run(run, seconds=20.0, families=["median"])
     assert written
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
 def test_a_split_that_answers_another_question_learns_no_memory(write_run: Callable[..., Path], tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
-    train_run(folder, seconds=2.0, families=["median"], split=Split.parse("range:batch_size:4"))
+    train_run(folder, seconds=20.0, families=["median"], split=Split.parse("range:batch_size:4"))
     assert load_further(folder) == {}

@@ -57,9 +57,16 @@ def test_jobs_of_slurm_fit_and_one_that_is_cancelled_costs_no_candidate(run: Pat
     assert list((run / "slurm").glob("medn-*.err"))  # what its jobs have printed
 
 
-def test_an_option_that_jobs_do_not_have_is_one_sentence(run: Path, slurm: LoopbackSlurm) -> None:
-    with pytest.raises(UsageError, match=r"--on slurm: .*nonsense"):
-        trained(run, nonsense=1)
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [({"nonsense": 1}, "--on slurm: .*nonsense"), ({"queue": "nowhere"}, "--on slurm: sbatch refuses .* partition")],
+)
+def test_what_slurm_does_not_take_is_one_sentence(
+    option: dict[str, Any], sentence: str, run: Path, slurm: LoopbackSlurm
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        trained(run, **option)
+    assert slurm.jobs() == []
 
 
 def test_slurm_that_is_not_here_is_one_sentence(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from medn.deployed.candidate import Candidate
+from medn.training import supervised_fit, timetable
 from medn.training.candidate_store import load_candidate
 from medn.training.job import Job
 from medn.training.timetable import GRACE_S, Timetable
@@ -190,6 +191,38 @@ def test_what_is_fitted_is_told_while_it_goes_on(run: Path) -> None:
     told: list[str] = []
     trained(run, "hostile-slow", on_wait=lambda left, fitted: told.extend(fitted))
     assert "hostile-slow for linear" in told
+
+
+@pytest.fixture
+def busy_core() -> Iterator[None]:
+    """This process and its children share one core with others that never rest."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not tell who waited")
+def test_a_fit_is_not_stopped_for_what_others_take_of_the_processor(
+    run: Path, busy_core: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timetable, "GRACE_S", 0.5)
+    monkeypatch.setattr(supervised_fit, "LATEST", 100.0)
+    (candidate,) = trained(run, "hostile-busy", seconds=0.3).candidates
+    assert candidate.reason == ""
+
+
+def test_waiting_for_a_processor_moves_the_end_by_no_more_than_the_time_asked_for() -> None:
+    times = Timetable([], 2, seconds=4.0, shortest_s=1.0, clock=lambda: 0.0)
+    before = times.end
+    times.prolong(0.0, waited_s=2.0)
+    assert (times.deadline, times.end) == (4.0, before + 1.0)
+    times.prolong(0.0, waited_s=100.0)
+    assert (times.deadline, times.end) == (4.0, before + 4.0)
 
 
 SCRIPT = """

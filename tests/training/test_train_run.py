@@ -222,7 +222,8 @@ def test_a_damaged_candidate_is_one_sentence(tmp_path: Path, text: str) -> None:
 def test_the_same_seed_trains_the_same(write_run: WriteRun, run: Path) -> None:
     other = write_run(run.parent / "other", memory_bytes=None)
     first, second = (
-        by_place(trained(each, "median", "roofline", seed=5))["linear", "roofline"] for each in (run, other)
+        by_place(trained(each, "median", "roofline", seed=5, seconds=60.0))["linear", "roofline"]
+        for each in (run, other)
     )
     assert first.scores == second.scores
     assert first.facts.key == second.facts.key
