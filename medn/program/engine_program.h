@@ -20,7 +20,7 @@ typedef float loose_eight __attribute__((vector_size(32), aligned(4), may_alias)
 #endif
 
 enum { BLOCK = 32, WALKS = 8, POINTS = 64, SEGMENT = 1024, TILE = 6, ON_STACK = 4096 };
-enum { MOST_NEIGHBOURS = 256, MOST_FEATURES = 512, MOST_NAMES = 128, MOST_WAYS = 1024, MOST_KEPT = 16384 };
+enum { MOST_NEIGHBOURS = 256, MOST_FEATURES = 512, MOST_NAMES = 128, MOST_WAYS = 1024, MOST_KEPT = 8192 };
 
 /* What stands where in a step. Places below zero are constants, the first one -1. */
 enum { OPERATION, CONDITION, TRUTH, OUT, WIDTH, A, A_WIDTH, B, B_WIDTH, C, C_WIDTH, TABLE, FIELDS };
