@@ -111,6 +111,15 @@ INLINE double at_place(const double *values, int64_t place, int64_t width, int64
     return place >= 0 ? values[which * rows + r] : values[which];
 }
 
+/* How many slots a value takes. */
+static int64_t slots_of(int64_t width, int single) { return single ? (width + 1) / 2 : width; }
+
+/* Whether a value and the result of a step share no memory. */
+static int is_apart(const int64_t *step, int64_t place, int64_t width, int single, int out_single) {
+    return place < 0 || place >= step[OUT] + slots_of(step[WIDTH], out_single) ||
+           step[OUT] >= place + slots_of(width, single);
+}
+
 /* Once for every processor, and once for those of the last ten years, which do eight numbers at a time. */
 
 #define TARGET
