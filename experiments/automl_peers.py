@@ -27,7 +27,7 @@ from medn.core.table import Array
 
 OWN = "experiments.peers.medn_verbs"
 IMPORTS = ROOT / "experiments" / "imports"
-COSTS = ("us, 1 row", "ms, 10,000 rows", "MB", "fit s", "fit CPU s")
+COSTS = ("us, 1 row", "us, 1 row, bare", "ms, 10,000 rows", "MB", "fit s", "fit CPU s")
 Row = dict[str, Any]
 
 TABLES: Mapping[str, tuple[str, str]] = {
@@ -112,9 +112,14 @@ def _row(table: str, seeds: Sequence[Trained]) -> Row:
         "inputs": seeds[0].inputs,
         "MAPE %": statistics.fmean(errors) if errors else None,
         "by seed": ", ".join(f"{error:.2f}" for error in errors),
-        **{name: statistics.fmean(cost[name] for cost in costs) if costs else None for name in COSTS},
+        **{name: _mean([cost.get(name) for cost in costs]) for name in COSTS},
         "note": seeds[0].note,
     }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
 
 
 def winners(rows: Sequence[Row]) -> dict[str, str]:

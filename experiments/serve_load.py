@@ -4,8 +4,8 @@
 
 Starts `medn serve` on a free port, and clients in another process: each has one connection and sends its next request
 when the last one is answered. Most ask for one layer, every tenth for a table of 1,000 of one kind. The layers are
-drawn from where the bundle was measured, more of them than the server remembers. Writes serve_load.{md,json}; the exit
-code is 1 if any request failed.
+drawn from where the bundle was measured, more of them than the server remembers. With --engines c,numpy a server of
+each engine is asked, one after the other. Writes serve_load.{md,json}; the exit code is 1 if any request failed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from experiments.script import named
 from experiments.tables import markdown_table, write_tables
 from medn.core.environment import usable_cores
 from medn.core.errors import MednError, UsageError
 from medn.predictor.predictor import Predictor
+from medn.program.engines import NUMPY, VARIABLE, C
 from medn.serving.answers import Answers
 
 LAYERS = 20_000
@@ -52,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--layers", type=int, default=LAYERS, help="how many different ones are asked for")
+    parser.add_argument("--engines", default="c", help="of c and numpy, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args(arguments)
@@ -68,8 +71,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
     served = Answers(options.bundle, options.device)
     layers = draw_layers(served, options.layers, np.random.default_rng(options.seed))
-    command = [sys.executable, "-m", "medn", "serve", str(options.bundle), "--port", "0", "--device", served.default]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    rows, about = [], dict[str, Any]()
+    for engine in named("engine", options.engines, dict.fromkeys((C, NUMPY))):
+        found, told = serve(engine, served.default, layers, options)
+        rows += found
+        about |= {f"{name}, {engine}": value for name, value in told.items()}
+    about |= {
+        "clients": f"{options.connections} connections for {options.seconds:g} s, another process on the same machine",
+        "layers": f"{len(layers)} different ones of {len({layer['kind'] for layer in layers})} kinds",
+        "cores": usable_cores(),
+    }
+    return rows, about
+
+
+def serve(engine: str, device: str, layers: Sequence[Row], options: argparse.Namespace) -> tuple[list[Row], Row]:
+    """A server of one engine under load."""
+    command = [sys.executable, "-m", "medn", "serve", str(options.bundle), "--port", "0", "--device", device]
+    environment = {**os.environ, VARIABLE: engine}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stdout
             address = urlsplit(server.stdout.readline().strip()).netloc
@@ -80,14 +99,12 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
         finally:
             server.send_signal(signal.SIGTERM)
     about = {
-        "clients": f"{options.connections} connections for {options.seconds:g} s, another process on the same machine",
-        "layers": f"{len(layers)} different ones of {len({layer['kind'] for layer in layers})} kinds",
         "server memory": f"{before / 1e6:.1f} MB after warming up, {after / 1e6:.1f} MB at the end",
         "server's exit code": server.returncode,
         "load average before": round(load_before, 1),
-        "cores": usable_cores(),
     }
-    return [endpoint_row(name, answers, options.seconds) for name in ("/v1/layer", "/v1/predict")], about
+    rows = [endpoint_row(name, answers, options.seconds) for name in ("/v1/layer", "/v1/predict")]
+    return [{"engine": engine, **row} for row in rows], about
 
 
 def draw_layers(answers: Answers, count: int, random: np.random.Generator) -> list[Row]:

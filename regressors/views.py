@@ -61,16 +61,16 @@ class View:
 
     def _made(self, operation: int, places: NDArray[np.intp], columns: Array) -> Array:
         """The inputs at these places, which are all made alike."""
-        own = columns.take(self.first[places], axis=1)
+        own: Array = columns.take(self.first[places], axis=1)
         if operation == CODE:
             return np.concatenate([self._coded(own[:, i], place)[:, None] for i, place in enumerate(places)], axis=1)
         own = own * self.factors[0, places]
         if operation == SCALED:
             return own
         if operation == FILLED:
-            waves = np.maximum(np.ceil(own * (1.0 - ROUNDING)), 1.0)
+            waves: Array = np.maximum(np.ceil(own * (1.0 - ROUNDING)), 1.0)
             return np.minimum(own / waves, 1.0)
-        other = columns.take(self.second[places], axis=1) * self.factors[1, places]
+        other: Array = columns.take(self.second[places], axis=1) * self.factors[1, places]
         return np.maximum(own, other) if operation == LARGER else _share(own, other)
 
     def _coded(self, given: Array, place: np.intp) -> Array:

@@ -138,9 +138,9 @@ def processor_time() -> float:
 
 
 def fuzz(
-    bundles: list[Path], seconds: float, seed: int, sanitize: bool, at_once: int = AT_ONCE
+    bundles: list[Path], seconds: float, seed: int, sanitize: bool, at_once: int = AT_ONCE, told: bool = False
 ) -> tuple[int, int, list[str]]:
-    """How many programs were tried and accepted, and what went wrong."""
+    """How many programs were tried and accepted, and what went wrong; `told` on the way, a line for each process."""
     findings: list[str] = []
     tried = accepted = 0
     with tempfile.TemporaryDirectory(prefix="medn-fuzz-") as folder:
@@ -162,6 +162,9 @@ def fuzz(
             else:
                 accepted += int(done.stdout.split()[-1])
             tried, seed = tried + at_once, seed + 1
+            if told:
+                spent = processor_time() - began
+                print(f"{spent:.0f} s, {tried:,} programs, {len(findings)} findings", *findings[-1:], flush=True)
     return tried, accepted, findings
 
 
@@ -175,7 +178,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sanitize", action="store_true")
     given = parser.parse_args()
-    tried, accepted, findings = fuzz(given.bundles, given.seconds, given.seed, given.sanitize)
+    tried, accepted, findings = fuzz(given.bundles, given.seconds, given.seed, given.sanitize, told=True)
     print(f"{tried:,} programs, {accepted:,} of them accepted and run, {len(findings)} findings", *findings, sep="\n")
     return 1 if findings else 0
 

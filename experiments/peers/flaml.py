@@ -37,4 +37,13 @@ def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> Model:
     path = folder / "model.pickle"
     path.write_bytes(pickle.dumps(search))
     note = f"the log by its mean absolute error, refitted; {search.best_estimator}"
-    return Model(lambda inputs: frame(rows, inputs), search.predict, (path,), note)
+    return Model(
+        prepare=lambda inputs: frame(rows, inputs),
+        predict=search.predict,
+        saved=(path,),
+        note=note,
+        prepare_bare=lambda inputs: search.model._preprocess(
+            search._state.task.preprocess(frame(rows, inputs), search._transformer)
+        ),
+        predict_bare=search.model.estimator.predict,
+    )

@@ -83,3 +83,6 @@ class Model:
     prepare_one: Callable[[Array], Any] | None = None
     predict_one: Callable[[Any], Any] | None = None
     """Where the public interface has a way of its own for a single row."""
+    prepare_bare: Callable[[Array], Any] | None = None
+    predict_bare: Callable[[Any], Any] | None = None
+    """The estimator inside, with rows as it takes them itself, where one model is all there is."""

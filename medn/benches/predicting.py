@@ -9,46 +9,42 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from medn.core.errors import UsageError
+from medn.benches.asked_layers import (
+    Layers,
+    as_columns,
+    mixed_columns,
+    out_of_range,
+    shuffled,
+    usual_layers,
+    with_shorthands,
+)
+from medn.benches.native import NATIVE, ONNXRUNTIME, by_onnxruntime
 from medn.core.packages import missing
 from medn.core.processor_time import Clock, one_thread, processor_seconds, reference
-from medn.core.table import Array
 from medn.core.values import Scalar
 from medn.estimator.estimator import Estimator
 from medn.estimator.prediction import Prediction
-from medn.layer_generators.kind import LayerKind, layer_kinds
-from medn.layer_generators.plan import plan_points
-from medn.layer_generators.sweep import parse_sweep
 from medn.predictor.predictor import Predictor, load
 from medn.program.engines import described
+
+if TYPE_CHECKING:
+    from medn.capture.captured_model import CapturedModel
+    from medn.model.prediction import ModelPrediction
+
+GOLDEN = 0.6180339887498949
+"""Its multiples are all different, and spread evenly."""
 
 SIZES = (1, 100, 1_000, 10_000, 100_000)
 LARGE = 1_000_000
 NATIVE_SIZES = (1, 10_000)
-LAYERS = 1000
-"""Different layers of each kind that are asked for."""
-BEYOND = 100
+AGAIN = 10
+"""Times that a whole model is predicted again."""
 DICTS = 1000
 """Rows of a mixed table that comes as a list of dicts."""
-
-PLAN = """
-name: bench
-seed: 1
-devices: [torch]
-sampler: sobol
-budget: {points: POINTS}
-layers: {KIND: {}}
-conditions: {batch_size: [1, 4, 16]}
-"""
-
-Columns = dict[str, Any]
-Layers = Mapping[str, Sequence[dict[str, Scalar]]]
-"""Layers of each kind, as one would ask for them."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +107,22 @@ def bench_predict(
     *,
     seconds: float = 30.0,
     large: bool = False,
+    models: Sequence[str] = (),
     clock: Clock = time.thread_time,
     wall: Clock = time.monotonic,
 ) -> PredictBench:
-    """Time everything in rounds, all calls after one another in each, for about so many seconds."""
+    """Time everything in rounds, all calls after one another in each, for about so many seconds.
+
+    `models` are predicted as wholes; what `Predictor.model` takes by name.
+    """
     predictor = load(path, device)
-    layers = {kind: _layers(predictor, kind) for kind in predictor.kinds}
+    layers = {kind: usual_layers(predictor, kind) for kind in predictor.kinds}
     sizes = (*SIZES, LARGE) if large else SIZES
     kind = max(layers, key=lambda each: len(predictor.estimator(each).range.schema.names))
     with one_thread():
         native, absent = _native(predictor, kind, layers[kind])
-        calls = [*_layer_calls(predictor, layers), *_predict_calls(predictor, layers, sizes), *native]
+        calls = [*_layer_calls(predictor, layers), *_predict_calls(predictor, layers, sizes)]
+        calls += [*_model_calls(predictor, models), *native]
         loads = Timed("load", "", 1, lambda: load(path, device))
         first = Timed("first", "", 1, lambda: _first_answers(load(path, device), layers))
         reference_s = _rounds([loads, first, *calls], seconds, clock, wall)
@@ -153,53 +154,12 @@ def _rounds(calls: Sequence[Timed], seconds: float, clock: Clock, wall: Clock) -
     return statistics.median(found)
 
 
-def _layers(predictor: Predictor, kind: str) -> list[dict[str, Scalar]]:
-    """Different layers of a kind as one would ask for them; those that lie where was measured, if any do."""
-    estimator = predictor.estimator(kind)
-    rows = _planned(estimator.kind) if kind in layer_kinds else _drawn(estimator)
-    usual = [row for row in rows if estimator.layer(row).in_range]
-    return (usual or rows)[:LAYERS]
-
-
-def _planned(kind: LayerKind) -> list[dict[str, Scalar]]:
-    """Layers as a sweep draws them."""
-    points = plan_points(parse_sweep(PLAN.replace("KIND", kind.name).replace("POINTS", str(3 * LAYERS)))).points
-    return [{**_spoken(kind, point.layer.values), "batch_size": point.condition.batch_size} for point in points]
-
-
-def _drawn(estimator: Estimator) -> list[dict[str, Scalar]]:
-    """Layers of a kind that no sweep knows, drawn from between what was measured."""
-    random, known = np.random.default_rng(1), estimator.range
-    columns: dict[str, list[Any]] = {}
-    for each in estimator.kind.parameters:
-        if each.name in known.schema.categories:
-            strings = [known.schema.categories[each.name][code] for code in known.seen[each.name]]
-            columns[each.name] = random.choice(strings, 3 * LAYERS).tolist()
-        elif each.name in known.schema.names:
-            place = known.schema.index(each.name)
-            numbers = random.uniform(known.low[place], known.high[place], 3 * LAYERS)
-            columns[each.name] = (numbers if each.type is float else np.rint(numbers).astype(int)).tolist()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}]
-
-
-def _spoken(kind: LayerKind, values: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A layer without what goes without saying."""
-    told = kind.complete(values)
-    return {each.name: told[each.name] for each in kind.parameters if told[each.name] != each.default}
-
-
-def _columns(rows: Sequence[Mapping[str, Scalar]], kind: LayerKind, count: int) -> Columns:
-    """So many rows as columns, those given over and over."""
-    defaults = {each.name: each.default for each in kind.parameters}
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: np.resize(np.array([row.get(name, defaults.get(name)) for row in rows]), count) for name in names}
-
-
 def _layer_calls(predictor: Predictor, layers: Layers) -> Iterator[Timed]:
     ways: dict[str, Callable[[Estimator, Sequence[dict[str, Scalar]]], Sequence[dict[str, Scalar]]]] = {
         "layer": lambda estimator, rows: rows,
-        "layer, shorthands": lambda estimator, rows: _asked(estimator),
-        "layer, outside": _beyond,
+        "layer, shorthands": lambda estimator, rows: with_shorthands(estimator),
+        "layer, any order": lambda estimator, rows: shuffled(rows),
+        "layer, outside": out_of_range,
     }
     for what, choose in ways.items():
         for kind, rows in layers.items():
@@ -209,27 +169,9 @@ def _layer_calls(predictor: Predictor, layers: Layers) -> Iterator[Timed]:
                 yield Timed(what, kind, 1, partial(_next_layer, estimator, itertools.cycle(chosen)))
     for kind, rows in layers.items():
         yield Timed("layer, asked before", kind, 1, partial(predictor.layer, kind, **rows[0]))
-
-
-def _asked(estimator: Estimator) -> list[dict[str, Scalar]]:
-    """Layers as people and sweeps ask for them, with shorthands and conveniences, those that lie where was measured."""
-    kind, random = estimator.kind, Random(1)
-    if not any(name in kind.shorthands or name in kind.conveniences for name in kind.sweep):
-        return []
-    found = []
-    for _ in range(LAYERS):
-        asked = {name: domain.at(random.random()) for name, domain in kind.sweep.items()}
-        try:
-            found += [asked] if estimator.layer(asked).in_range else []
-        except UsageError:  # what cannot go together
-            continue
-    return found
-
-
-def _beyond(estimator: Estimator, rows: Sequence[dict[str, Scalar]]) -> list[dict[str, Scalar]]:
-    """The same layers for a batch that nobody measured."""
-    found = [{**row, "batch_size": 100_000} for row in rows[:BEYOND]]
-    return [row for row in found if not estimator.layer(row).in_range]
+        known = predictor.layer(kind, **rows[0])
+        for name in known.further:
+            yield Timed(f"reading {name}", kind, 1, partial(getattr, known, name))
 
 
 def _next_layer(estimator: Estimator, turns: Iterator[dict[str, Scalar]]) -> Prediction:
@@ -240,29 +182,19 @@ def _next_layer(estimator: Estimator, turns: Iterator[dict[str, Scalar]]) -> Pre
 def _predict_calls(predictor: Predictor, layers: Layers, sizes: Sequence[int]) -> Iterator[Timed]:
     for size in sizes:
         for kind, rows in layers.items():
-            columns = _columns(rows, predictor.estimator(kind).kind, size)
+            columns = as_columns(rows, predictor.estimator(kind).kind, size)
             yield Timed("predict", kind, size, partial(predictor.predict, columns, kind))
         if 1 < len(layers) <= size:
-            yield Timed("predict", "mixed", size, partial(predictor.predict, _mixed(predictor, layers, size)))
+            yield Timed("predict", "mixed", size, partial(predictor.predict, mixed_columns(predictor, layers, size)))
+    for kind in layers:
+        asked = with_shorthands(predictor.estimator(kind))
+        if asked:
+            columns = as_columns(asked, predictor.estimator(kind).kind, max(NATIVE_SIZES))
+            yield Timed("predict, shorthands", kind, max(NATIVE_SIZES), partial(predictor.predict, columns, kind))
     together = zip(*layers.values(), strict=False)
     rows_of_all = [{"kind": kind, **row} for rows in together for kind, row in zip(layers, rows, strict=True)]
     turns = itertools.cycle(rows_of_all)
     yield Timed("predict, dicts", "mixed", DICTS, partial(predictor.predict, list(itertools.islice(turns, DICTS))))
-
-
-def _mixed(predictor: Predictor, layers: Layers, count: int) -> Columns:
-    """Rows of all kinds in turns; a gap where a kind has no such column."""
-    each = -(-count // len(layers))
-    parts = {kind: _columns(rows, predictor.estimator(kind).kind, each) for kind, rows in layers.items()}
-    order = np.arange(each * len(parts)).reshape(len(parts), each).T.ravel()[:count]
-    names = list(dict.fromkeys(name for part in parts.values() for name in part))
-    columns: Columns = {"kind": np.repeat(list(parts), each)[order]}
-    for name in names:
-        is_text = any(part[name].dtype.kind == "U" for part in parts.values() if name in part)
-        gap = np.full(each, "") if is_text else np.full(each, np.nan)
-        column = np.concatenate([part.get(name, gap) for part in parts.values()])[order]
-        columns[name] = column.astype(object) if is_text else column
-    return columns
 
 
 def _first_answers(predictor: Predictor, layers: Layers) -> None:
@@ -275,9 +207,11 @@ def _native(
 ) -> tuple[list[Timed], tuple[Line, ...]]:
     """Models of the usual libraries, trained on what the bundle predicts, and those whose library is missing.
 
-    They get numbers that are ready to be used: no features, no check of the range, no interval.
+    They get numbers that are ready to be used: no features, no check of the range, no interval. onnxruntime gets the
+    inputs of the bundle's own forms and does the rest of what medn does.
     """
-    columns = _columns(rows, predictor.estimator(kind).kind, max(NATIVE_SIZES))
+    estimator = predictor.estimator(kind)
+    columns = as_columns(rows, estimator.kind, max(NATIVE_SIZES))
     learned = predictor.predict(columns, kind).latency_s
     numbers = [np.asarray(values, dtype=np.float64) for values in columns.values() if values.dtype.kind in "iufb"]
     inputs = np.column_stack(numbers)
@@ -289,36 +223,24 @@ def _native(
             continue
         predict = fit(inputs[: len(rows)], np.log(learned[: len(rows)]))
         timed += [Timed(name, kind, size, partial(predict, inputs[:size])) for size in NATIVE_SIZES]
+    if sentence := missing(ONNXRUNTIME, ["onnxruntime"]):
+        absent.append(Line(ONNXRUNTIME, kind, 1, None, note=sentence))
+    elif run := by_onnxruntime(estimator):
+        ready = estimator.inputs_of_all(estimator.prepare(columns, max(NATIVE_SIZES)))
+        timed += [Timed(ONNXRUNTIME, kind, size, partial(run, ready[:size])) for size in NATIVE_SIZES]
     return timed, tuple(absent)
 
 
-def _lightgbm(inputs: Array, logs: Array) -> Callable[[Array], Any]:
-    import lightgbm
-
-    settings = {"num_leaves": 31, "min_data_in_leaf": 2, "verbosity": -1, "num_threads": 1}
-    booster = lightgbm.train(settings, lightgbm.Dataset(inputs, logs), 200)
-    return lambda given: booster.predict(given, num_threads=1)
-
-
-def _xgboost(inputs: Array, logs: Array) -> Callable[[Array], Any]:
-    import xgboost
-
-    booster = xgboost.train({"max_depth": 5, "nthread": 1}, xgboost.DMatrix(inputs, logs), 200)
-    return booster.inplace_predict
+def _model_calls(predictor: Predictor, sources: Sequence[str]) -> Iterator[Timed]:
+    """Whole models, captured once and predicted again at a utilisation that nobody asked for before."""
+    for source in sources:
+        captured = predictor.model(source).captured
+        busy = (0.5 * (turn * GOLDEN % 1.0) for turn in itertools.count(1))
+        yield Timed("model again", source, AGAIN, partial(_again, predictor, captured, busy))
 
 
-def _forest(inputs: Array, logs: Array) -> Callable[[Array], Any]:
-    from sklearn.ensemble import RandomForestRegressor
-
-    found: Callable[[Array], Any] = RandomForestRegressor(100, random_state=0, n_jobs=1).fit(inputs, logs).predict
-    return found
-
-
-NATIVE: Mapping[str, tuple[str, Callable[[Array, Array], Callable[[Array], Any]]]] = {
-    "LightGBM, 200 trees": ("lightgbm", _lightgbm),
-    "XGBoost, 200 trees": ("xgboost", _xgboost),
-    "scikit-learn forest, 100 trees": ("sklearn", _forest),
-}
+def _again(predictor: Predictor, captured: CapturedModel, busy: Iterator[float]) -> list[ModelPrediction]:
+    return [predictor.model(captured, utilization=next(busy)) for _ in range(AGAIN)]
 
 
 def _against(lines: Sequence[Line]) -> Iterator[Line]:
@@ -328,8 +250,8 @@ def _against(lines: Sequence[Line]) -> Iterator[Line]:
         if line.what in ("layer", "predict") and line.us_per_row:
             own[line.kind, line.rows] = min(line.us_per_row, own.get((line.kind, line.rows), line.us_per_row))
     for line in lines:
-        is_other = line.what in NATIVE and line.us_per_row
-        yield replace(line, against_medn=is_other / own[line.kind, line.rows]) if is_other else line
+        mine = own.get((line.kind, line.rows)) if line.what in (*NATIVE, ONNXRUNTIME) else None
+        yield replace(line, against_medn=line.us_per_row / mine) if mine and line.us_per_row else line
 
 
 def _memory_bytes() -> int:

@@ -85,6 +85,9 @@ def predict(
         float, typer.Option("--time", metavar="TIME", parser=seconds_option, help="About how long to measure.")
     ] = 30.0,
     large: Annotated[bool, typer.Option("--large", help="Ask for a million rows too.")] = False,
+    model: Annotated[
+        list[str], typer.Option("--model", metavar="MODEL", help="A whole model too, predicted again; may be repeated.")
+    ] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Time the predicting: one layer, up to 100,000 rows, and models called in their own libraries beside it.
@@ -97,10 +100,11 @@ def predict(
     Examples:
       medn bench predict runs/laptop/laptop.medn
       medn bench predict runs/laptop/laptop.medn --large --time 2m --json
+      medn bench predict runs/laptop/laptop.medn --model timm:resnet50
     """
     from medn.benches.predicting import bench_predict
 
-    result = bench_predict(bundle, device or None, seconds=time, large=large)
+    result = bench_predict(bundle, device or None, seconds=time, large=large, models=model)
     if as_json:
         lines = [asdict(line) | {"rows_per_second": line.rows_per_second} for line in result.lines]
         write_json(asdict(result) | {"lines": lines})

@@ -107,7 +107,7 @@ def _engine() -> Check:
 
     if engine() == C:
         return Check("engine", "ok", described())
-    advice = "predictions take ten times as long; pip builds the C engine where there is a compiler"
+    advice = "a layer takes a hundred times as long, a table three; pip builds the C engine where there is a compiler"
     return Check("engine", "warn", described(), advice)
 
 

@@ -178,8 +178,10 @@ class LayerPredictor:
         if type(table) is list and table:
             return self._rows_at_once(table, kind)
         own = kind if kind is not None or type(table) is not dict else table.get(KIND)
-        query = self._query(own) if type(table) is dict and type(own) is str else None
-        rows = query.count(table) if query else 0
+        if type(table) is not dict or not isinstance(own, str):
+            return None
+        query = self._query(own)
+        rows = query.count(table) if query is not None else 0
         if not rows:
             return None
         said: Columns = {}
@@ -278,10 +280,10 @@ class LayerPredictor:
                 n: column if places is None or not _has_rows(column) else column[places]
                 for n, column in columns.items()
             }
-            found = result if places is None else Predictions.empty(rows, self._further)
-            if query.predict(own, None, places is not None, found.arrays, self._further) is not None:
+            filled = result if places is None else Predictions.empty(rows, self._further)
+            if query.predict(own, None, places is not None, filled.arrays, self._further) is not None:
                 if places is not None:
-                    for to, values in zip(result.arrays, found.arrays, strict=True):
+                    for to, values in zip(result.arrays, filled.arrays, strict=True):
                         to[places] = values
                 return
         for start in range(0, rows, ROWS_AT_ONCE):

@@ -56,7 +56,7 @@ class ConditionedRows:
         inputs = self._ready.copy()
         for name, value in conditions.items():
             for place, codes in self._places(name):
-                inputs[place] = np.float32(value) if codes is None else codes.get(str(value), -1)  # type: ignore[arg-type]
+                inputs[place] = np.float32(value) if codes is None else codes.get(str(value), -1)
         matching = self._matching(tuple(conditions)) & matches
         found = self.estimator.answered(inputs, matching, self.further)
         return found or self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)

@@ -4,17 +4,10 @@
 
 #include "engine_program.h"
 
-static int64_t slots_of(int64_t width, int single) { return single ? (width + 1) / 2 : width; }
-
 static int is_value(const Machine *m, int64_t place, int64_t width, int single) {
     if (width < 1 || width > INT32_MAX) return 0;
     if (place >= 0) return place <= m->slots - slots_of(width, single);
     return !single && -(place + 1) <= m->constant_count - width;
-}
-
-static int is_apart(const int64_t *step, int64_t place, int64_t width, int single, int out_single) {
-    return place < 0 || place >= step[OUT] + slots_of(step[WIDTH], out_single) ||
-           step[OUT] >= place + slots_of(width, single);
 }
 
 static int is_table(const Machine *m, const int64_t *step, int64_t index, int64_t item, int64_t count) {

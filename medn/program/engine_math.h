@@ -170,6 +170,19 @@ INLINE void sine_of_many(double *RESTRICT out, const double *RESTRICT x, long n,
             if (!(x[i] >= -1e5 && x[i] <= 1e5)) out[i] = quarters ? cos(x[i]) : sin(x[i]);
 }
 
+INLINE void sine_and_cosine_of_many(double *RESTRICT sine, double *RESTRICT cosine, const double *RESTRICT x, long n) {
+    /* Of one angle both take hardly longer than one. */
+    int strange = 0;
+    for (long i = 0; i < n; i++) {
+        sine[i] = short_sine(x[i], 0);
+        cosine[i] = short_sine(x[i], 1);
+        strange |= !(x[i] >= -1e5 && x[i] <= 1e5);
+    }
+    if (strange)
+        for (long i = 0; i < n; i++)
+            if (!(x[i] >= -1e5 && x[i] <= 1e5)) sine[i] = sin(x[i]), cosine[i] = cos(x[i]);
+}
+
 INLINE void silu_of_many(float *RESTRICT out, const float *RESTRICT x, long n) {
     for (long i = 0; i < n; i++) out[i] = short_silu(x[i]);
 }

@@ -20,7 +20,7 @@ typedef float loose_eight __attribute__((vector_size(32), aligned(4), may_alias)
 #endif
 
 enum { BLOCK = 32, WALKS = 8, POINTS = 64, SEGMENT = 1024, TILE = 6, ON_STACK = 4096 };
-enum { MOST_NEIGHBOURS = 256, MOST_FEATURES = 512, MOST_NAMES = 128, MOST_WAYS = 1024, MOST_KEPT = 16384 };
+enum { MOST_NEIGHBOURS = 256, MOST_FEATURES = 512, MOST_NAMES = 128, MOST_WAYS = 1024, MOST_KEPT = 8192 };
 
 /* What stands where in a step. Places below zero are constants, the first one -1. */
 enum { OPERATION, CONDITION, TRUTH, OUT, WIDTH, A, A_WIDTH, B, B_WIDTH, C, C_WIDTH, TABLE, FIELDS };
@@ -109,6 +109,15 @@ INLINE int lowest_bit(uint64_t word) {
 INLINE double at_place(const double *values, int64_t place, int64_t width, int64_t w, int r, int rows) {
     const int64_t which = width > 1 ? w : 0;
     return place >= 0 ? values[which * rows + r] : values[which];
+}
+
+/* How many slots a value takes. */
+static int64_t slots_of(int64_t width, int single) { return single ? (width + 1) / 2 : width; }
+
+/* Whether a value and the result of a step share no memory. */
+static int is_apart(const int64_t *step, int64_t place, int64_t width, int single, int out_single) {
+    return place < 0 || place >= step[OUT] + slots_of(step[WIDTH], out_single) ||
+           step[OUT] >= place + slots_of(width, single);
 }
 
 /* Once for every processor, and once for those of the last ten years, which do eight numbers at a time. */

@@ -330,7 +330,16 @@ TARGET static void NAMED(run_steps)(const Machine *machine, double *RESTRICT mem
         case LOG1P: log1p_of_many(out, a, count); break;
         case EXP: exp_of_many(out, a, count); break;
         case SQRT: UNARY(sqrt(x)) break;
-        case SIN: sine_of_many(out, a, count, 0); break;
+        case SIN: {
+            const int64_t *next = step + FIELDS;
+            if (s + 1 < machine->steps && next[OPERATION] == COS && next[A] == step[A] && next[WIDTH] == width &&
+                next[CONDITION] == step[CONDITION] && next[TRUTH] == step[TRUTH] && is_apart(step, next[OUT], width, 0, 0)) {
+                sine_and_cosine_of_many(out, RUN(next[OUT]), a, count);
+                s++;
+            } else
+                sine_of_many(out, a, count, 0);
+            break;
+        }
         case COS: sine_of_many(out, a, count, 1); break;
         case FLOOR: UNARY(floor(x)) break;
         case RINT: UNARY(rint(x)) break;

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import medn
+from medn.benches import asked_layers
 from medn.benches import predicting as bench_predict_file
 from medn.benches.measuring import timed_share
 from medn.benches.predicting import bench_predict
@@ -68,7 +70,7 @@ def test_the_help_of_bench_has_an_example(capsys: pytest.CaptureFixture[str]) ->
 def told(bundle_path: Path) -> dict[str, Any]:
     """What `medn bench predict` says of a made-up bundle."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench_predict_file, "LAYERS", 40)
+        patch.setattr(asked_layers, "LAYERS", 40)
         patch.setattr(bench_predict_file, "SIZES", (1, 100, 1000))
         patch.setattr(bench_predict_file, "NATIVE_SIZES", (1, 100))
         # The other libraries take seconds to import.
@@ -88,6 +90,22 @@ def test_a_layer_asked_before_is_answered_faster(told: dict[str, Any]) -> None:
     assert before.us_per_row < anew.us_per_row
 
 
+def test_bench_predict_asks_in_every_way(told: dict[str, Any]) -> None:
+    ways = {what for what, _, _ in told["lines"]}
+    assert ways >= {"layer, any order", "layer, outside", "layer, asked before", "predict, dicts"}
+
+
+def test_a_model_is_predicted_again(bundle_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(asked_layers, "LAYERS", 20)
+    monkeypatch.setattr(bench_predict_file, "SIZES", (1,))
+    monkeypatch.setattr(bench_predict_file, "NATIVE", {})
+    monkeypatch.setattr(bench_predict_file, "by_onnxruntime", lambda estimator: None)
+    medn.capture(torch.nn.Linear(200, 100), torch.zeros(1, 200)).save(tmp_path / "net.json")
+    lines = bench_predict(bundle_path, seconds=0.01, models=[str(tmp_path / "net.json")]).lines
+    assert [line.kind for line in lines if line.what == "model again"] == [str(tmp_path / "net.json")]
+
+
 def test_every_time_stands_beside_the_reference(told: dict[str, Any]) -> None:
     for line in told["result"].lines:
         if line.us_per_row is not None:
@@ -105,9 +123,10 @@ def test_other_libraries_are_compared_with_the_same_rows_by_medn(told: dict[str,
 
 
 def test_a_missing_library_is_named_with_its_extra(bundle_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_predict_file, "LAYERS", 20)
+    monkeypatch.setattr(asked_layers, "LAYERS", 20)
     monkeypatch.setattr(bench_predict_file, "SIZES", (1,))
     monkeypatch.setattr(bench_predict_file, "NATIVE", {"Some trees": ("no_such_package", None)})
+    monkeypatch.setattr(bench_predict_file, "by_onnxruntime", lambda estimator: None)
     line = bench_predict(bundle_path, seconds=0.01).lines[-1]
     assert (line.what, line.us_per_row) == ("Some trees", None)
     assert line.note == "Some trees needs no_such_package: pip install 'medn[train]'"
@@ -116,7 +135,7 @@ def test_a_missing_library_is_named_with_its_extra(bundle_path: Path, monkeypatc
 def test_bench_predict_prints_a_table_and_json(
     bundle_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_predict_file, "LAYERS", 20)
+    monkeypatch.setattr(asked_layers, "LAYERS", 20)
     monkeypatch.setattr(bench_predict_file, "SIZES", (1, 10))
     monkeypatch.setattr(bench_predict_file, "NATIVE", {})
     assert run(["bench", "predict", str(bundle_path), "--time", "0.1"]) == 0

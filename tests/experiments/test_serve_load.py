@@ -34,7 +34,7 @@ def test_every_request_is_answered_and_counted(bundle: Path, tmp_path: Path, mon
     found = json.loads((tmp_path / "serve_load.json").read_text())
     assert [row["errors"] for row in found["rows"]] == [0, 0]
     assert found["rows"][0]["requests"] > 0
-    assert found["about"]["server's exit code"] == 0
+    assert found["about"]["server's exit code, c"] == 0
 
 
 def test_the_drawn_layers_are_of_all_kinds_and_possible(bundle: Path) -> None:

@@ -80,7 +80,7 @@ def test_the_same_again_fits_nothing(adapted: AdaptOutcome, known: Path, new_run
 def test_other_sources_are_learned_anew(adapted: AdaptOutcome, known: Path, new_run: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(new_run, tmp_path / "phone")
     other = shutil.copytree(known, tmp_path / "other")
-    train_run(other, seconds=5.0, families=("ridge",))
+    train_run(other, seconds=60.0, families=("ridge",))
     bundle = bundle_run(other, select_run(other, Budget(max_kb=100)).chosen)
     keep_sources(copied, [bundle])
     trained = train_run(copied, seconds=60.0, families=("roofline", "source_stack"))
