@@ -29,6 +29,7 @@ from medn.selection.budget import Budget
 from medn.sources.run_sources import keep_sources
 from medn.training.candidate_store import load_candidates
 from medn.transfer.adapt_run import adapting_families
+from medn.transfer.sheet_source import sheet_source
 
 Json = dict[str, Any]
 
@@ -103,7 +104,7 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     run = setting.folder / "runs" / cell.name
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
-    keep_sources(run, [sources])
+    keep_sources(run, [sources, *sheet_source(run, [sources])])
     learn_all(run, setting.families or adapting_families(), cell.seed)
     select_run(run, Budget())
     result = _judged(run)

@@ -25,6 +25,7 @@ from medn.runs.tables import SHEETS_NOTE, KindTable, Source, kind_table, read_so
 from medn.selection.budget import Budget
 from medn.sources.run_sources import KnownDevices, keep_sources, source_files
 from medn.training.train_run import OnProgress, TrainOutcome, train_run, validation_error
+from medn.transfer.sheet_source import sheet_source
 
 TARGET_ONLY = ("roofline", "gaussian_process", "lightgbm_on_roofline")
 """What learns from the new device alone: quick families that do well on few layers."""
@@ -77,6 +78,7 @@ def adapt_run(
     """
     began = clock()
     files = source_files(sources)
+    files += sheet_source(run, files)
     unusable = check_sources(KnownDevices.read(files), read_source(run))
     keep_sources(run, files)
     chosen = families or adapting_families()

@@ -23,6 +23,7 @@ from medn.runs.folder import RunFolder
 from medn.selection.budget import Budget
 from medn.sources.run_sources import KnownDevices
 from medn.training.train_run import train_run
+from medn.transfer.adapt_run import adapt_run
 from medn.transfer.adapt_sweep import Wanted, known_and_pool
 from medn.transfer.zero_shot import ZeroShot, zero_shot
 
@@ -194,3 +195,11 @@ def test_what_cannot_go_with_no_points_is_refused(gpus: Path, capsys: pytest.Cap
     assert "--points 0 measures nothing" in capsys.readouterr().err
     assert command(["adapt", str(gpus), "--device", "new", "--points", "0"]) == 2
     assert "needs peak_gflops and bandwidth_gb_s" in capsys.readouterr().err
+
+
+def test_few_measurements_lean_on_what_the_sheet_says(gpus: Path, tmp_path: Path) -> None:
+    run = write_sheet_run(tmp_path / "new", ("new",), count=12)
+    outcome = adapt_run(run, [gpus], seconds=60.0, families=("best_source", "source_stack"))
+    assert "new from its sheet" in outcome.leaned_on["new/linear"]
+    found = medn.load(outcome.bundle).layer("linear", in_features=512, out_features=512, batch_size=16, bias=False)
+    assert found.in_range
