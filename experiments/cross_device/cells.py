@@ -31,6 +31,7 @@ from medn.sources.run_sources import FOLDER as SOURCES
 from medn.sources.run_sources import keep_sources
 from medn.training.candidate_store import load_candidates
 from medn.transfer.adapt_run import adapting_families
+from medn.transfer.sheet_source import sheet_source
 
 Json = dict[str, Any]
 
@@ -122,11 +123,16 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     run = setting.folder / "runs" / cell.name
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
+<<<<<<< HEAD
     keep_sources(run, [sources])
     network = network_path(run / SOURCES, table_of(devices_run(cell.table, setting), cell.device).kind)
     network.parent.mkdir(parents=True)
     shutil.copyfile(known_network(cell, setting), network)
     learn_all(run, setting.families or adapting_families(has_rows=True), cell.seed)
+=======
+    keep_sources(run, [sources, *sheet_source(run, [sources])])
+    learn_all(run, setting.families or adapting_families(), cell.seed)
+>>>>>>> zeroshot
     select_run(run, Budget())
     result = _judged(run)
     shutil.rmtree(run)

@@ -56,6 +56,8 @@ SheetOption = Annotated[
 ]
 USUAL_POINTS = 50
 TRAIN_S = 60.0
+UNFUSED = "torch"
+"""Nobody knows what a device fuses that is not measured: models ask for their layers as they are."""
 
 
 def adapt(
@@ -113,7 +115,7 @@ def adapt(
     if points == 0:
         if not device or over or time or until_error:
             raise UsageError("--points 0 measures nothing: it goes with --device, a name of your own, and --sheet")
-        drawn = _drawn(device, config, models, batch_size, threads)
+        drawn = _drawn(UNFUSED, config, models, batch_size, threads)
         wanted = Wanted(device, tuple(names_option(kinds, "--kinds")), _sheet(sheet), drawn=drawn)
         show_zero_shot(wanted, sources, run or DEFAULT_ROOT / f"{device}-adapted", seed, as_json)
         return

@@ -25,6 +25,7 @@ from medn.runs.tables import SHEETS_NOTE, KindTable, Source, kind_table, read_so
 from medn.selection.budget import Budget
 from medn.sources.run_sources import KnownDevices, has_network, keep_network, keep_sources, source_files
 from medn.training.train_run import OnProgress, TrainOutcome, train_run, validation_error
+from medn.transfer.sheet_source import sheet_source
 
 TARGET_ONLY = ("roofline", "gaussian_process", "lightgbm_on_roofline")
 """What learns from the new device alone: quick families that do well on few layers."""
@@ -86,8 +87,13 @@ def adapt_run(
     """
     began = clock()
     files = source_files(sources)
+<<<<<<< HEAD
     source = read_source(run)
     unusable = check_sources(KnownDevices.read(files), source)
+=======
+    files += sheet_source(run, files)
+    unusable = check_sources(KnownDevices.read(files), read_source(run))
+>>>>>>> zeroshot
     keep_sources(run, files)
     if not families or any(regressors[name].needs_source_rows for name in families):
         keep_network(run, [file.parent for file in files], source.rows, TOGETHER_SHARE * seconds, seed)

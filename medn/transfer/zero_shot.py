@@ -20,8 +20,8 @@ from medn.bundle.bundle import Bundle, Entry, write_bundle
 from medn.core.data_sheet import NO_SHEET, SHEET_NUMBERS, Sheet, sheet_mistakes
 from medn.core.errors import MednError, UsageError
 from medn.core.intervals import LEVEL, Interval, Spread
-from medn.core.metrics import score
 from medn.core.learn_range import learn_range
+from medn.core.metrics import score
 from medn.core.splits import Split
 from medn.core.table import Array
 from medn.core.values import Point, content_key

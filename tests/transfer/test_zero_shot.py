@@ -23,6 +23,7 @@ from medn.runs.folder import RunFolder
 from medn.selection.budget import Budget
 from medn.sources.run_sources import KnownDevices
 from medn.training.train_run import train_run
+from medn.transfer.adapt_run import adapt_run
 from medn.transfer.adapt_sweep import Wanted, known_and_pool
 from medn.transfer.zero_shot import ZeroShot, zero_shot
 
@@ -189,8 +190,28 @@ def test_python_makes_the_same_bundle(gpus: Path, tmp_path: Path, predictor: Pre
     assert made.predict(table, "linear").latency_s == pytest.approx(predictor.predict(table, "linear").latency_s)
 
 
+def test_a_config_says_which_layers_it_is_for(gpus: Path, tmp_path: Path) -> None:
+    layers = {"linear": {"in_features": [256, 512, 1024], "out_features": [256, 1024], "rows": 1, "bias": False}}
+    config = {"name": "asked", "devices": ["torch"], "sampler": "grid", "layers": layers}
+    bundle = tmp_path / "gpus.medn"
+    bundle.write_bytes((gpus / "gpus.medn").read_bytes())
+    made = medn.load(medn.zero_shot([bundle], "new", NEW, tmp_path / "made", config=config))
+    one = made.layer("linear", in_features=512, out_features=512, batch_size=1, bias=False)
+    assert one.latency_s == pytest.approx(float(seconds(NEW, *np.array([[1], [512], [512]]))[0]), rel=0.5)
+    with pytest.raises(UsageError, match="nothing says which points to choose from"):
+        medn.zero_shot([bundle], "new", NEW, tmp_path / "other")
+
+
 def test_what_cannot_go_with_no_points_is_refused(gpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["adapt", str(gpus), "--points", "0", "--sheet", ON_SHEET]) == 2
     assert "--points 0 measures nothing" in capsys.readouterr().err
     assert command(["adapt", str(gpus), "--device", "new", "--points", "0"]) == 2
     assert "needs peak_gflops and bandwidth_gb_s" in capsys.readouterr().err
+
+
+def test_few_measurements_lean_on_what_the_sheet_says(gpus: Path, tmp_path: Path) -> None:
+    run = write_sheet_run(tmp_path / "new", ("new",), count=12)
+    outcome = adapt_run(run, [gpus], seconds=60.0, families=("best_source", "source_stack"))
+    assert "new from its sheet" in outcome.leaned_on["new/linear"]
+    found = medn.load(outcome.bundle).layer("linear", in_features=512, out_features=512, batch_size=16, bias=False)
+    assert found.in_range
