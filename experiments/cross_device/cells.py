@@ -123,16 +123,11 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     run = setting.folder / "runs" / cell.name
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
-<<<<<<< HEAD
-    keep_sources(run, [sources])
+    keep_sources(run, [sources, *sheet_source(run, [sources])])
     network = network_path(run / SOURCES, table_of(devices_run(cell.table, setting), cell.device).kind)
     network.parent.mkdir(parents=True)
     shutil.copyfile(known_network(cell, setting), network)
     learn_all(run, setting.families or adapting_families(has_rows=True), cell.seed)
-=======
-    keep_sources(run, [sources, *sheet_source(run, [sources])])
-    learn_all(run, setting.families or adapting_families(), cell.seed)
->>>>>>> zeroshot
     select_run(run, Budget())
     result = _judged(run)
     shutil.rmtree(run)

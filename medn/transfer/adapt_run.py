@@ -87,16 +87,13 @@ def adapt_run(
     """
     began = clock()
     files = source_files(sources)
-<<<<<<< HEAD
+    runs = [file.parent for file in files]
+    files += sheet_source(run, files)
     source = read_source(run)
     unusable = check_sources(KnownDevices.read(files), source)
-=======
-    files += sheet_source(run, files)
-    unusable = check_sources(KnownDevices.read(files), read_source(run))
->>>>>>> zeroshot
     keep_sources(run, files)
     if not families or any(regressors[name].needs_source_rows for name in families):
-        keep_network(run, [file.parent for file in files], source.rows, TOGETHER_SHARE * seconds, seed)
+        keep_network(run, runs, source.rows, TOGETHER_SHARE * seconds, seed)
     chosen = families or adapting_families(has_network(run))
     left = max(seconds - (clock() - began), (1 - TOGETHER_SHARE) * seconds)
     trained = train_run(run, seconds=left, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
