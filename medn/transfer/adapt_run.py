@@ -85,6 +85,7 @@ def adapt_run(
     The same call again keeps what is finished; the sources are kept in the run.
     """
     began = clock()
+    families = [regressors[name].name for name in families]
     files = source_files(sources)
     source = read_source(run)
     unusable = check_sources(KnownDevices.read(files), source)
