@@ -93,8 +93,9 @@ def adapt_run(
     if not families or any(regressors[name].needs_source_rows for name in families):
         keep_network(run, [file.parent for file in files], source.rows, TOGETHER_SHARE * seconds, seed)
     chosen = families or adapting_families(has_network(run))
-    left = max(seconds - (clock() - began), (1 - TOGETHER_SHARE) * seconds)
-    trained = train_run(run, seconds=left, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
+    if any(regressors[name].needs_source_rows for name in chosen):
+        seconds *= 1 - TOGETHER_SHARE  # however long the network took, so that the same call again has as much time
+    trained = train_run(run, seconds=seconds, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
     selected = select_run(run, budget or Budget(), refit_all=refit_all)
     bundle = bundle_run(run, selected.chosen)
     leaned_on = {f"{each.device}/{each.kind}": leaning(each) for each in selected.chosen}
