@@ -247,13 +247,15 @@ def adapt(
     *,
     time: Duration = "1m",
     jobs: int = 1,
+    regressors: Names = (),
     refit_all: bool = False,
     seed: int = 0,
 ) -> Path:
     """Learn a new device from the few measurements of a run, leaning on bundles of known devices, and give its bundle.
 
     Sources are files NAME.medn, or run folders with one; families that lean on them are trained beside some that learn
-    from the run alone, and what ships is chosen among all of them.
+    from the run alone, and what ships is chosen among all of them. Sources that lie in their runs are learned from as
+    they were measured too. `regressors` names the families where not all usual ones are meant.
 
     >>> adapt("runs/phone", ["runs/laptop/laptop.medn"])    # doctest: +SKIP
     PosixPath('runs/phone/phone.medn')
@@ -262,7 +264,15 @@ def adapt(
     from medn.transfer.adapt_run import adapt_run
 
     files = [Path(source) for source in sources]
-    outcome = adapt_run(Path(run), files, seconds=_seconds(time), jobs=jobs, refit_all=refit_all, seed=seed)
+    outcome = adapt_run(
+        Path(run),
+        files,
+        seconds=_seconds(time),
+        families=_several(regressors),
+        jobs=jobs,
+        refit_all=refit_all,
+        seed=seed,
+    )
     outcome.selected.check_all_chosen()
     return outcome.bundle
 

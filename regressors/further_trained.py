@@ -44,7 +44,7 @@ def _trained_further(
     (encoded, logs), (checked, _) = (_seen(shared, table) for table in (train, validation))
     growth = np.log(validation.target) - _seen(shared, validation)[1]
     count = len(shared.bias)
-    network = restored(list(shared.steps), np.column_stack([shared.weight, weight]), np.append(shared.bias, constant))
+    network = restored(shared.steps, np.column_stack([shared.weight, weight]), np.append(shared.bias, constant))
     rows = shared.rows
     known = Batch.of(shared.encoding.transform(rows.inputs.astype(np.float64)), rows.logs, rows.device)
     training = GoingOn(

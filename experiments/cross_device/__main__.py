@@ -2,6 +2,7 @@
 
     python -m experiments.cross_device --data DATA --out results
     python -m experiments.cross_device --data DATA --only cde-V100,aic-L40S,miopen-gfx908 --sizes 10,100,1000
+    python -m experiments.cross_device --data DATA --only cpu_conv2d,cpu_linear --sizes 50,160 --seeds 0
 
 Every device of a table is learned by itself, once; each in turn is new then, and the others are what it leans on. Every
 cell (a table, a new device, so many points, a seed) is what `medn adapt --run` makes of these points, each family
@@ -17,17 +18,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cross_device.cells import Setting, devices_run, work_on
+from experiments.cross_device.own_backends import OWN_TABLES
 from experiments.cross_device.summary import cell_rows, draw, size_rows
 from experiments.cross_device.tables import TABLES
-from experiments.cross_device.targets import Cell
+from experiments.cross_device.targets import Cell, source_of, table_of
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.core.errors import NothingMeasured, UsageError
-from medn.runs.folder import RunFolder
-from medn.runs.tables import SHEETS_NOTE
+from medn.runs.tables import KindTable
 from medn.transfer.points import WAYS
 
-SIZES = (0, 10, 30, 100, 300, 1000)
+SIZES = ("0", "10", "30", "100", "300", "1000", "7%")
 NAME = "cross_device"
 
 
@@ -54,7 +55,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder that holds the public data sets")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--only", default="", help="of all TABLE-DEVICE those that hold one of these, by commas")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of points, by commas")
+    parser.add_argument("--sizes", default=",".join(SIZES), help="numbers of points, or shares of all, by commas")
     parser.add_argument("--seeds", default="0,1", help="which ones, by commas")
     parser.add_argument("--families", default="", help="those that take part; all that `medn adapt` trains")
     parser.add_argument("--by", default="medoids", choices=list(WAYS), help="how up to 30 points are chosen")
@@ -66,13 +67,12 @@ def _cells(options: argparse.Namespace, setting: Setting) -> list[Cell]:
     wanted = [part for part in options.only.split(",") if part]
     tables = [
         table
-        for name, table in TABLES.items()
+        for name, table in {**TABLES, **OWN_TABLES}.items()
         if not wanted or any(part.startswith(f"{name}-") or part == name for part in wanted)
     ]
     cells = []
     for table in tables:
-        with RunFolder(devices_run(table, setting)).store(must_exist=True) as store:
-            devices = sorted(store.read_note(SHEETS_NOTE) or {})
+        devices = source_of(devices_run(table, setting)).devices
         chosen = [
             device for device in devices if not wanted or any(part in f"{table.name}-{device}" for part in wanted)
         ]
@@ -80,11 +80,19 @@ def _cells(options: argparse.Namespace, setting: Setting) -> list[Cell]:
             Cell(table, device, size, seed, options.by)
             for device in chosen
             for seed in _numbers("seeds", options.seeds)
-            for size in _numbers("sizes", options.sizes)
+            for size in _sizes(options.sizes, table_of(devices_run(table, setting), device))
         ]
     if not cells:
         raise NothingMeasured(f"no device is meant by --only {options.only}")
     return cells
+
+
+def _sizes(written: str, table: KindTable) -> list[int]:
+    """Numbers of points; a share is one of all rows that the new device has."""
+    shares = [each for each in written.split(",") if each.endswith("%")]
+    numbers = [each for each in written.split(",") if each not in shares]
+    found = [round(float(share.rstrip("%")) / 100 * len(table.table)) for share in shares]
+    return [*(_numbers("sizes", ",".join(numbers)) if numbers else []), *found]
 
 
 def _numbers(what: str, written: str) -> list[int]:

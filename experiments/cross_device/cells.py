@@ -19,10 +19,11 @@ from experiments.cross_device.targets import Cell, table_of, write_target
 from experiments.cross_device.zero_shot import Known, zero_shot
 from medn.bundle.bundle import read_bundle, write_bundle
 from medn.choosing.bundling import bundle_run
-from medn.choosing.evaluation import evaluate_run
+from medn.choosing.evaluation import Evaluated, evaluate_run
 from medn.choosing.select_run import CHOSEN_FOLDER, select_run
 from medn.core.atomic import atomic_write
 from medn.core.metrics import score
+from medn.core.table import Array
 from medn.deployed.candidate import deployed_of
 from medn.regressors.regressor import regressors
 from medn.selection.budget import Budget
@@ -35,8 +36,7 @@ from medn.transfer.sheet_source import sheet_source
 
 Json = dict[str, Any]
 
-SOURCE_FAMILY = "lightgbm"
-SOURCE_SETTINGS = {SOURCE_FAMILY: {"learning_rate": 0.2, "num_leaves": 31}}
+SOURCE_SETTINGS = {"lightgbm": {"learning_rate": 0.2, "num_leaves": 31}}
 """Few and small trees, as there are many devices and each is asked again and again."""
 
 NETWORK_S = 300.0
@@ -66,7 +66,7 @@ def known_devices(table: DeviceTable, setting: Setting) -> Path:
     run = devices_run(table, setting)
     bundle = run / f"{run.name}.medn"
     if not bundle.is_file():
-        learn_all(run, [SOURCE_FAMILY], settings=SOURCE_SETTINGS)
+        learn_all(run, [table.source_family], settings=SOURCE_SETTINGS)
         bundle_run(run, select_run(run, Budget()).chosen)
     return bundle
 
@@ -158,6 +158,12 @@ def _judged(run: Path) -> Json:
         "covered": float(((test.target >= answer.low) & (test.target <= answer.high)).mean()),
         "width": float(np.median((answer.high - answer.low) / answer.value)),
         "bytes": chosen.size_bytes,
+        "alone_standard_error": float(_off(evaluated, best_alone).std() / np.sqrt(len(off))) if best_alone else None,
         "failed": dict(evaluated.failed),
         "rows": {"learned": len(evaluated.prepared.learned), "test": len(test)},
     }
+
+
+def _off(evaluated: Evaluated, name: str) -> Array:
+    """Relative errors of a candidate on test rows."""
+    return np.asarray(np.abs(evaluated.predicted_s[name]["test"] / evaluated.prepared.test.target - 1))

@@ -66,6 +66,8 @@ class DeviceTable:
     is_wanted: Callable[[Row], bool]
     sheets: Mapping[str, Row] = field(default_factory=dict)
     """Those of the mapping where none are given."""
+    source_family: str = "lightgbm"
+    """What learns each known device."""
 
     def imported(self, data: Path, out: Path) -> Path:
         """The run of all devices, thinned out and imported where it is not there yet."""

@@ -14,7 +14,7 @@ from medn.core.ranges import WORK_COLUMNS
 from medn.core.table import Array
 from medn.core.values import Measurement
 from medn.runs.folder import RunFolder
-from medn.runs.tables import SHEETS_NOTE, TEST_PART, KindTable, kind_table, read_source
+from medn.runs.tables import SHEETS_NOTE, TEST_PART, KindTable, Source, kind_table, read_source
 from medn.sources.run_sources import KnownDevices
 from medn.transfer.candidate_points import sizes
 from medn.transfer.points import WAYS, Places
@@ -63,8 +63,13 @@ def write_target(cell: Cell, devices: Path, sources: Path, run: Path) -> None:
 
 
 @cache
+def source_of(devices: Path) -> Source:
+    return read_source(devices)
+
+
+@cache
 def table_of(devices: Path, device: str) -> KindTable:
-    source = read_source(devices)
+    source = source_of(devices)
     (kind,) = source.rows
     return kind_table(source, kind, device=device)
 

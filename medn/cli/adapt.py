@@ -13,7 +13,7 @@ from medn.cli.output import AsJson, Row, say, write_json, write_rows
 from medn.cli.sweep import MixOption, measure, parsed_sweep, seconds_option
 from medn.cli.sweep_adaptive import AimOption
 from medn.cli.sweep_for import BatchSizeOption, ForOption, ThreadsOption, config_text
-from medn.cli.train import KindsOption, TrainProgress, names_option, need_libraries, say_warnings
+from medn.cli.train import KindsOption, RegressorsOption, TrainProgress, names_option, need_libraries, say_warnings
 from medn.cli.zero_shot import show_zero_shot
 from medn.core.errors import UsageError, unknown
 from medn.core.shipped import CONFIGS, found_file
@@ -73,6 +73,7 @@ def adapt(
     time: TimeOption = None,
     until_error: AimOption = None,
     kinds: KindsOption = "",
+    regressors: RegressorsOption = "",
     by: ByOption = "medoids",
     sheet: SheetOption = "",
     train_time: TrainTimeOption = None,
@@ -137,6 +138,7 @@ def adapt(
             folder,
             sources,
             seconds=train_time or TRAIN_S,
+            families=names_option(regressors, "--regressors"),
             refit_all=refit_all,
             jobs=jobs,
             seed=seed,

@@ -8,8 +8,9 @@ encoder makes of the new device's layers alike in its moments to what it makes o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,12 +56,10 @@ class AcrossDevices(nn.Module):
     def __init__(self, design: Design, encoded_width: int, numeric: int, devices: int) -> None:
         super().__init__()
         width = encoded_width + 2 * design.frequencies * numeric
-        self.encoder = nn.Sequential(
-            Waves(numeric, design.frequencies, design.frequency_spread),
-            EntryLayer(nn.Linear(width, design.width), has_scale=False, common=None, shared=None),
-            *(Residual(design.width, design.hidden) for _ in range(design.blocks)),
-            nn.SiLU(),
-        )
+        self.waves = Waves(numeric, design.frequencies, design.frequency_spread)
+        self.entry = EntryLayer(nn.Linear(width, design.width), has_scale=False, common=None, shared=None)
+        self.blocks = [Residual(design.width, design.hidden) for _ in range(design.blocks)]
+        self.encoder = nn.Sequential(self.waves, self.entry, *self.blocks, nn.SiLU())
         self.decoders = nn.Linear(design.width, devices)
 
     def forward(self, batch: Batch, represented: Tensor) -> Tensor:
@@ -72,7 +71,7 @@ class AcrossDevices(nn.Module):
         return steps_of(self.encoder)
 
 
-def restored(steps: list[Step], weight: Array, bias: Array) -> AcrossDevices:
+def restored(steps: Sequence[tuple[str, Mapping[str, NDArray[Any]]]], weight: Array, bias: Array) -> AcrossDevices:
     """A network as its steps and decoders tell it, ready to be trained further."""
     (_, waves), (_, entry), *blocks, _ = steps
     frequencies = waves["frequencies"]
@@ -84,11 +83,11 @@ def restored(steps: list[Step], weight: Array, bias: Array) -> AcrossDevices:
     )
     columns = entry["weight"].shape[0] - 2 * frequencies.size
     network = AcrossDevices(design, columns, frequencies.shape[0], weight.shape[1])
-    dense = [(network.encoder[1].own, entry, "")]
-    for module, (_, arrays) in zip(network.encoder[2:-1], blocks, strict=True):
+    dense = [(network.entry.own, entry, "")]
+    for module, (_, arrays) in zip(network.blocks, blocks, strict=True):
         dense += [(module.up, arrays, "up_"), (module.down, arrays, "down_")]
     with torch.no_grad():
-        network.encoder[0].frequencies.copy_(torch.tensor(frequencies))
+        network.waves.frequencies.copy_(torch.tensor(frequencies))
         for layer, arrays, prefix in dense:
             layer.weight.copy_(torch.tensor(arrays[f"{prefix}weight"].T))
             layer.bias.copy_(torch.tensor(arrays[f"{prefix}bias"]))

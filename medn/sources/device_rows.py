@@ -106,4 +106,4 @@ def _column(table: KindTable, name: str) -> NDArray[Any]:
         return np.full(len(own), value if isinstance(value, str) else float(value))
     if name not in own.schema.categories:
         return own.column(name)
-    return np.array(own.schema.categories[name])[own.column(name).astype(int)]
+    return np.asarray(np.array(own.schema.categories[name])[own.column(name).astype(int)])

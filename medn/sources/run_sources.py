@@ -14,6 +14,7 @@ from typing import NamedTuple
 from medn.bundle.bundle import Bundle, Entry, read_bundle
 from medn.core.atomic import atomic_path
 from medn.core.errors import MednError, UsageError, reason_of
+from medn.core.packages import missing
 from medn.deployed.candidate import deployed_of
 from medn.regressors.form import Form
 from medn.regressors.shared_encoder import SharedEncoder
@@ -139,6 +140,8 @@ def keep_sources(run: Path, files: Sequence[Path]) -> None:
 
 def keep_network(run: Path, runs: Sequence[Path], kinds: Iterable[str], seconds: float, seed: int = 0) -> None:
     """Let one network learn what known devices were measured at, where their runs say so, for the kinds of a run."""
+    if missing("a network of known devices", ("torch",), "train"):
+        return
     tables = {kind: measured_on(runs, kind) for kind in kinds}
     wanted = {kind: own for kind, own in tables.items() if own and not network_path(run / FOLDER, kind).is_file()}
     for place, (kind, own) in enumerate(wanted.items()):

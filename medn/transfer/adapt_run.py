@@ -86,6 +86,7 @@ def adapt_run(
     The same call again keeps what is finished; the sources are kept in the run.
     """
     began = clock()
+    families = [regressors[name].name for name in families]
     files = source_files(sources)
     runs = [file.parent for file in files]
     files += sheet_source(run, files)
@@ -95,8 +96,9 @@ def adapt_run(
     if not families or any(regressors[name].needs_source_rows for name in families):
         keep_network(run, runs, source.rows, TOGETHER_SHARE * seconds, seed)
     chosen = families or adapting_families(has_network(run))
-    left = max(seconds - (clock() - began), (1 - TOGETHER_SHARE) * seconds)
-    trained = train_run(run, seconds=left, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
+    if any(regressors[name].needs_source_rows for name in chosen):
+        seconds *= 1 - TOGETHER_SHARE  # however long the network took, so that the same call again has as much time
+    trained = train_run(run, seconds=seconds, families=chosen, jobs=jobs, seed=seed, on_progress=on_progress)
     selected = select_run(run, budget or Budget(), refit_all=refit_all)
     bundle = bundle_run(run, selected.chosen)
     leaned_on = {f"{each.device}/{each.kind}": leaning(each) for each in selected.chosen}

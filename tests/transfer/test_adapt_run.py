@@ -125,3 +125,44 @@ def test_the_c_engine_and_onnx_run_what_leans_on_others(adapted: AdaptOutcome) -
         estimator = predictor.estimator(kind)
         assert estimator.answering.answers(tuple(estimator.further)) is not None
         assert onnxruntime.InferenceSession(onnx_model(estimator), providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(scope="module")
+def with_network(known: Path, new_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, AdaptOutcome]:
+    """The same few layers, where what known devices have measured is learned from too."""
+    run = tmp_path_factory.mktemp("network") / "tablet"
+    shutil.copytree(new_run, run, ignore=shutil.ignore_patterns("candidates", "chosen", "*.medn", FOLDER))
+    families = ("roofline", "source_stack", "medn_across_devices")
+    return run, adapt_run(run, [known], seconds=40.0, families=families)
+
+
+def test_a_decoder_on_what_known_devices_share_is_a_candidate(with_network: tuple[Path, AdaptOutcome]) -> None:
+    run, _ = with_network
+    rows = {(row["kind"], row["candidate"]): row for row in load_leaderboard(run).rows}
+    for kind in ("linear", "activation"):
+        assert (kind, "medn_across_devices") in rows
+        assert (run / FOLDER / "together" / f"{kind}.safetensors").is_file()
+
+
+def test_what_leans_on_the_network_ships_as_any_other(with_network: tuple[Path, AdaptOutcome], tmp_path: Path) -> None:
+    run, _ = with_network
+    copied = tmp_path / run.name
+    shutil.copytree(run, copied)
+    for name in ("roofline", "source_stack"):
+        for folder in (copied / "candidates").glob(f"*/*/{name}"):
+            shutil.rmtree(folder)
+    bundle = bundle_run(copied, select_run(copied, Budget()).chosen)
+    predictor = medn.load(bundle)
+    one = predictor.layer("linear", in_features=300, out_features=200, batch_size=8)
+    assert one.low_s < one.latency_s < one.high_s
+
+
+def test_bundles_alone_leave_the_network_out(known: Path, new_run: Path, tmp_path: Path) -> None:
+    (file,) = known.glob("*.medn")
+    shutil.copyfile(file, tmp_path / file.name)
+    run = tmp_path / "watch"
+    shutil.copytree(new_run, run, ignore=shutil.ignore_patterns("candidates", "chosen", "*.medn", FOLDER))
+    outcome = adapt_run(run, [tmp_path / file.name], seconds=40.0, families=("source_stack", "medn_across_devices"))
+    failed = [each for each in outcome.trained.candidates if not each.is_good]
+    assert {each.regressor for each in failed} == {"medn_across_devices"}
+    assert all("only their bundles are there" in each.reason for each in failed)
