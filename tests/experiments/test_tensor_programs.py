@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,10 @@ from medn.devices.tensor_programs import task_of
 from medn.layer_generators.kind import layer_kinds
 from medn.programs import MeasuredPrograms, read_programs
 
-SAMPLE = Path(__file__).parents[1] / "programs" / "sample.sqlite.xz"
-
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> MeasuredPrograms:
-    file = tmp_path_factory.mktemp("programs") / "measurements.sqlite"
-    file.write_bytes(lzma.decompress(SAMPLE.read_bytes()))
-    with Store(file, must_exist=True) as store:
+def programs(program_run: Path) -> MeasuredPrograms:
+    with Store(program_run / "measurements.sqlite", must_exist=True) as store:
         return read_programs(store)
 
 
