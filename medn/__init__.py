@@ -12,6 +12,7 @@ Models:   capture, CapturedModel, load_captured, PreparedModel, fit_composition,
 Place:    split_between, pipeline_stages, graph_of, Link: a model on several devices
 Tables:   medn.sklearn: the regressors, and selection within a budget, as scikit-learn estimators
 Programs: medn.integrations: Torch-Pruning, Optuna, pymoo, torch.distributed.pipelining and NNCF with medn in their loop
+Below:    medn.programs: tensor programs, a layer under one schedule, predicted and searched
 Errors:   MednError, of which every error is one that a person can mend; its message says how
 
 Names are imported when they are first used. Each verb of the command line is `medn VERB --help`.
@@ -84,5 +85,5 @@ __getattr__, __dir__, __all__ = lazy_names(
         "medn.predictor.predictor": ("Predictor",),
     },
     # `capture` is a package that can be called: its name is that of what it does.
-    submodules=("capture", "integrations", "sklearn"),
+    submodules=("capture", "integrations", "programs", "sklearn"),
 )

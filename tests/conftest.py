@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import lzma
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,6 +28,15 @@ os.environ["COLUMNS"] = "160"  # tables as wide as in a pipe, whatever the termi
 if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes that share the cores: libraries take one each
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+
+@pytest.fixture(scope="session")
+def program_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small real sweep: 144 programs of six layers on three instruction-set levels, two visits each."""
+    run = tmp_path_factory.mktemp("programs")
+    packed = Path(__file__).parent / "programs" / "sample.sqlite.xz"
+    (run / "measurements.sqlite").write_bytes(lzma.decompress(packed.read_bytes()))
+    return run
 
 
 @pytest.fixture

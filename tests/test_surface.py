@@ -32,7 +32,7 @@ def test_every_name_is_there_and_says_what_it_is(name: str) -> None:
     assert inspect.getdoc(getattr(medn, name))
 
 
-SHOWN_ELSEWHERE = ("MednError", "integrations", "sklearn")
+SHOWN_ELSEWHERE = ("MednError", "integrations", "programs", "sklearn")
 """Errors are raised, not used, and packages show what is in them."""
 
 
@@ -70,7 +70,7 @@ def test_type_checkers_see_the_same_names() -> None:
     seen = {
         alias.name: each.module for each in checked.body if isinstance(each, ast.ImportFrom) for alias in each.names
     }
-    assert {*seen, "integrations", "sklearn"} == set(medn.__all__)
+    assert {*seen, "integrations", "programs", "sklearn"} == set(medn.__all__)
     for name in set(seen) - {"capture"}:
         assert getattr(importlib.import_module(str(seen[name])), name) is getattr(medn, name)
 

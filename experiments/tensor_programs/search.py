@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from medn.devices.tensor_programs import Task, without_intrinsics
+from medn.devices.tensor_programs import Task, design_space, without_intrinsics
 
 POPULATION = 128
 PER_ITERATION = 16
@@ -28,19 +28,13 @@ def search(task: Task, cost_model: Any, trials: int, seed: int = 0) -> list[floa
     strategy = ms.search_strategy.EvolutionarySearch(
         population_size=POPULATION, init_min_unmeasured=POPULATION // 2, genetic_num_iters=3
     )
-    steps = [
-        ms.postproc.DisallowDynamicLoop(),
-        ms.postproc.RewriteParallelVectorizeUnroll(),
-        ms.postproc.RewriteReductionBlock(),
-    ]
-    space = ms.space_generator.PostOrderApply(sch_rules="from-target", postprocs=steps, mutator_probs="from-target")
     model = ms.cost_model.CostModel.create(cost_model) if isinstance(cost_model, str) else cost_model
     database = ms.database.MemoryDatabase()
     with without_intrinsics():
         context = ms.TuneContext(
             mod=task.module,
             target=task.target,
-            space_generator=space,
+            space_generator=design_space(),
             search_strategy=strategy,
             rand_state=seed + 1,
             num_threads=1,

@@ -64,18 +64,15 @@ def _flops(layer: Layer) -> float:
 
 def _chosen(layers: Sequence[Layer]) -> list[Layer]:
     """Spread over the depth of the network: of each kind the first, the last, the middle and so on."""
-    waiting = {kind: _spread([layer for layer in layers if layer.kind == kind]) for kind in (*TURNS, *ONCE)}
+    waiting = {kind: spread_out([layer for layer in layers if layer.kind == kind]) for kind in (*TURNS, *ONCE)}
     chosen = [waiting[kind].pop(0) for kind in ONCE if waiting[kind]]
     while len(chosen) < TASKS and any(waiting[kind] for kind in TURNS):
         chosen += [waiting[kind].pop(0) for kind in TURNS if waiting[kind]]
     return chosen[:TASKS]
 
 
-def _spread(layers: list[Layer]) -> list[Layer]:
-    """
-    >>> _spread([0, 1, 2, 3, 4])
-    [0, 4, 2, 1, 3]
-    """
+def spread_out(layers: list[Any]) -> list[Any]:
+    """The first, the last, the middle, and so on, each as far from those before as can be."""
     order = [*range(len(layers))]
     picked = order[:1] + order[1:][-1:]
     while len(picked) < len(order):

@@ -279,11 +279,14 @@ class Store:
         moved = 0
         with self._transaction():
             read = _condition_reader()
+            programs = dict(self.programs())
             for key, kind, layer, condition in list(self._connection.execute(query, (environment_id, device))):
                 point = Point(Layer(kind, freeze(json.loads(layer))), read(condition), to)
                 self._connection.execute(
                     "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?, ?)", (point.key, kind, to, layer, condition)
                 )
+                if key in programs:
+                    self._keep_program(point.key, programs[key])
                 moved += self._connection.execute(
                     "UPDATE OR IGNORE visits SET point_key = ? WHERE point_key = ? AND environment_id = ?",
                     (point.key, key, environment_id),

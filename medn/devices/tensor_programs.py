@@ -88,16 +88,10 @@ class Task:
 
     @cached_property
     def context(self) -> Any:
-        """What TVM draws schedules with. Layouts stay as declared, so that a program takes the layer's own data."""
-        from tvm.s_tir.meta_schedule import TuneContext, postproc
-        from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+        """What TVM draws schedules with."""
+        from tvm.s_tir.meta_schedule import TuneContext
 
-        steps = [
-            postproc.DisallowDynamicLoop(),
-            postproc.RewriteParallelVectorizeUnroll(),
-            postproc.RewriteReductionBlock(),
-        ]
-        space = PostOrderApply(sch_rules="from-target", postprocs=steps, mutator_probs={})
+        space = design_space(mutators={})
         with without_intrinsics():
             return TuneContext(mod=self.module, target=self.target, space_generator=space, rand_state=1, num_threads=1)
 
@@ -130,6 +124,19 @@ class Task:
         except Exception:  # TVM raises errors of many classes here, none of them its own
             return None
         return schedule if fits else None
+
+
+def design_space(mutators: Any = "from-target") -> Any:
+    """What proposes schedules. Layouts stay as they are declared, so that a program takes the layer's own data."""
+    from tvm.s_tir.meta_schedule import postproc
+    from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+
+    steps = [
+        postproc.DisallowDynamicLoop(),
+        postproc.RewriteParallelVectorizeUnroll(),
+        postproc.RewriteReductionBlock(),
+    ]
+    return PostOrderApply(sch_rules="from-target", postprocs=steps, mutator_probs=mutators)
 
 
 @lru_cache(maxsize=KEPT_TASKS)

@@ -193,6 +193,7 @@ def _visits(runs: Sequence[tuple[SourceRun, Mapping[str, str]]]) -> Iterator[tup
         for measurement in run.measurements:
             point = replace(measurement.point, device=names.get(measurement.point.device, measurement.point.device))
             taken = passes.setdefault(point.key, set())
+            program = run.programs.get(measurement.point.key, {})
             for visit in measurement.visits:
                 key = visit_key(point.key, visit, run.environments)
                 own[key] += 1
@@ -201,7 +202,7 @@ def _visits(runs: Sequence[tuple[SourceRun, Mapping[str, str]]]) -> Iterator[tup
                 recorded[key] = own[key]
                 number = visit.pass_number if visit.pass_number not in taken else max(taken) + 1
                 taken.add(number)
-                yield point, replace(visit, point_key=point.key, pass_number=number)
+                yield point, replace(visit, point_key=point.key, pass_number=number, program=program)
 
 
 def _counted(

@@ -34,6 +34,8 @@ class SourceRun:
     sheets: Mapping[str, Any]
     dtypes: Mapping[str, float]
     probe_reasons: Mapping[str, str]
+    programs: Mapping[str, Mapping[str, Any]]
+    """Tensor programs that were measured, by the keys of their points."""
 
     @property
     def visits(self) -> int:
@@ -79,6 +81,7 @@ def read_held(store: Store, path: Path, name: str) -> SourceRun:
         store.read_note(SHEETS_NOTE) or {},
         read_dtypes(store),
         store.read_note("probe_reasons") or {},
+        dict(store.programs()),
     )
 
 

@@ -9,11 +9,16 @@ from medn.programs.network import Decoded
 
 LATENCY_BEND = 0.1
 """Errors of the logarithm below this count as squares: about ten per cent, as much as programs differ by noise."""
+LARGEST_LOG_ERROR = 1.5
+"""Beyond this a relative error pulls no harder, so that a single program does not decide."""
 MOMENTS = 4
 
 
 def latency_loss(decoded: Decoded, log_latency: Tensor) -> Tensor:
-    return torch.nn.functional.smooth_l1_loss(decoded.log_latency, log_latency, beta=LATENCY_BEND)
+    """Of the logarithm, which is the same for twice and for half, and of the relative error, which is what is told."""
+    difference = decoded.log_latency - log_latency
+    relative = torch.expm1(difference.clamp(max=LARGEST_LOG_ERROR)).abs().mean()
+    return relative + torch.nn.functional.smooth_l1_loss(difference, torch.zeros_like(difference), beta=LATENCY_BEND)
 
 
 def efficiency_loss(decoded: Decoded, log_efficiency: Tensor) -> Tensor:

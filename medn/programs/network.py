@@ -6,7 +6,7 @@ where a row is of another; the efficiency; and which of two programs of a task i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -51,6 +51,10 @@ class Batch:
             self.waves[rows, :used],
             self.tokens[rows, :used],
         )
+
+    def hiding(self, rows: Tensor, unknown: int) -> Batch:
+        """The same with some rows of a device that is not known."""
+        return replace(self, device=torch.where(rows, unknown, self.device))
 
 
 class Block(nn.Module):

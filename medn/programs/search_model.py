@@ -23,9 +23,6 @@ from medn.devices.tensor_programs import EXTRA, features_of, store_positions, tr
 from medn.programs.predictor import ProgramPredictor
 from medn.programs.programs import LEAF_SIZE, Program
 
-NO_SCORE = -1e9
-"""Of what cannot be read as a program."""
-
 
 def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
     """A `PyCostModel` that ranks candidates by a predictor; without a device, as the target of the search tells."""

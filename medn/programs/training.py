@@ -33,6 +33,8 @@ class Teaching:
     efficiency_weight: float = 0.1
     moment_weight: float = 0.0
     """Of the discrepancy to rows without targets, where some are given."""
+    unseen_share: float = 0.1
+    """Of the rows, those whose device is hidden, so that there is an answer for devices that nobody has seen."""
     batch_rows: int = 192
     seed: int = 0
     clock: Callable[[], float] = time.process_time
@@ -120,7 +122,8 @@ def _loss(
     other: Batch | None,
     random: np.random.Generator,
 ) -> Tensor:
-    decoded: Decoded = network(batch.take(places))
+    hidden = torch.from_numpy(random.random(len(places)) < teaching.unseen_share)
+    decoded: Decoded = network(batch.take(places).hiding(hidden, network.latency.out_features - 1))
     log_latency = targets.log_latency[places]
     loss = latency_loss(decoded, log_latency)
     if teaching.rank_weight:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import lzma
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,10 @@ import pytest
 from medn.cli.main import run as run_command
 from medn.programs import ProgramPredictor
 
-SAMPLE = Path(__file__).parents[1] / "programs" / "sample.sqlite.xz"
-
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    (tmp_path / "measurements.sqlite").write_bytes(lzma.decompress(SAMPLE.read_bytes()))
+def run(program_run: Path, tmp_path: Path) -> Path:
+    shutil.copy(program_run / "measurements.sqlite", tmp_path)
     return tmp_path
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from medn.core.errors import UsageError
 from medn.core.store import Store
-from medn.core.values import Condition, Layer, Point, Visit
+from medn.core.values import Condition, Layer, Point, Samples, Visit
 from medn.devices.backend import Unsupported, backends
 from medn.devices.workload import make_workload, output_error
 from medn.layer_generators.kind import layer_kinds
 from medn.layer_generators.plan import plan_points
 from medn.layer_generators.sweep import parse_sweep
 from medn.measuring.sweep import run_sweep
+from medn.merging.merge_runs import merge_runs
 from medn.runs.folder import RunFolder
 
 SWEEP = """
@@ -154,3 +156,21 @@ def test_a_sweep_measures_programs_and_goes_on_where_it_stopped(tmp_path: Path) 
 def record(device: str, number: int) -> dict[str, object]:
     layer: Layer = layer_kinds["matmul"].layer(rows=6, inner=8, columns=12)
     return backends[device].prepare(make_workload(layer, Condition(schedule=number))).program()
+
+
+def test_a_program_goes_with_its_visits_to_another_device_and_to_a_merged_run(tmp_path: Path) -> None:
+    layer, program = layer_kinds["linear"].layer(in_features=8, out_features=4), {"trace": [[], []]}
+    runs = [tmp_path / "first", tmp_path / "second"]
+    for number, run in enumerate(runs, start=1):
+        point = Point(layer, Condition(schedule=number), "tvm-avx")
+        samples = Samples(np.array([1e-3]), np.array([1e-3]), np.array([False]))
+        with RunFolder(run).store() as store:
+            store.add_environment("here", {})
+            store.note("config", {"name": run.name, "seed": 0, "backends": {"tvm-avx": "tvm-avx"}})
+            store.record([(point, Visit(point.key, 0, "here", 1.0, "ok", samples=samples, program=program))])
+    merge_runs(runs, RunFolder(tmp_path / "merged"))
+    with RunFolder(tmp_path / "merged").store() as store:
+        assert [kept for _, kept in store.programs()] == [program, program]
+        store.move_visits("here", "tvm-avx", "another")
+        moved = {measured.point.key for measured in store.measurements()}
+        assert moved <= {key for key, _ in store.programs()}

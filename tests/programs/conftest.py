@@ -1,8 +1,7 @@
-"""A small real sweep: 144 programs of six layers on three instruction-set levels, two visits each."""
+"""The programs of the small sweep, and how its layers are split."""
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +11,10 @@ from medn.core.store import Store
 from medn.programs.learn import ProgramSplit, split_programs
 from medn.programs.programs import MeasuredPrograms, read_programs
 
-SAMPLE = Path(__file__).parent / "sample.sqlite.xz"
-
 
 @pytest.fixture(scope="session")
-def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("programs")
-    (run / "measurements.sqlite").write_bytes(lzma.decompress(SAMPLE.read_bytes()))
-    return run
-
-
-@pytest.fixture(scope="session")
-def programs(sample_run: Path) -> MeasuredPrograms:
-    with Store(sample_run / "measurements.sqlite", must_exist=True) as store:
+def programs(program_run: Path) -> MeasuredPrograms:
+    with Store(program_run / "measurements.sqlite", must_exist=True) as store:
         return read_programs(store)
 
 

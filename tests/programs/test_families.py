@@ -76,11 +76,12 @@ def test_one_program_is_answered_as_among_others(
 
 
 @pytest.mark.parametrize("name", list(program_families))
-def test_a_device_that_nobody_saw_gets_a_finite_answer(
+def test_a_device_that_nobody_saw_gets_an_answer_like_those_of_the_others(
     name: str, predictors: dict[str, ProgramPredictor], split: ProgramSplit
 ) -> None:
-    strange = [replace(program, device="another") for program in split.test.programs]
-    assert np.isfinite(predictors[name].latency_s(strange)).all()
+    known = predictors[name].latency_s(split.train.programs)
+    strange = predictors[name].latency_s([replace(program, device="another") for program in split.train.programs])
+    assert np.abs(np.log(strange / known)).mean() < 0.7
     assert predictors[name].latency_s([]).shape == (0,)
 
 
@@ -121,7 +122,7 @@ def test_rows_of_one_device_do_not_teach_the_head_of_another(split: ProgramSplit
     fresh = ProgramNetwork(rows, form.token_size, len(devices), True, Design(width=16)).latency.weight.detach().numpy()
     changed = np.abs(form.arrays["latency.weight"] - fresh).max(axis=1)
     assert changed[0] > 0
-    np.testing.assert_array_equal(changed[1:], 0)
+    np.testing.assert_array_equal(changed[1:-1], 0)  # the last answers for devices that nobody has seen
 
 
 def test_the_moment_term_draws_two_domains_together(split: ProgramSplit, devices: tuple[str, ...]) -> None:
