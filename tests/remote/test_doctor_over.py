@@ -44,7 +44,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(
     ("options", "sentence"),
     [
         (("--numpy", "0"), "Python there has no numpy. Install it: env env "),
-        (("--version", "3.8.10"), "is Python 3.8.10, medn needs 3.11 there"),
+        (("--version", "3.8.10"), "is Python 3.8.10, medn needs 3.10 there"),
     ],
 )
 def test_a_device_that_cannot_run_the_agent_is_one_sentence(

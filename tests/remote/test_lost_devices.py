@@ -162,7 +162,7 @@ def test_a_device_that_is_added_to_a_run_brings_its_own_environment(folder: RunF
     [
         (("--protocol", "99"), "its agent speaks protocol 99, not 1"),
         (("--numpy", "0"), "Python there has no numpy. Install it: env .* -m pip install numpy"),
-        (("--version", "3.6.9"), r"is Python 3\.6\.9, medn needs 3\.11 there"),
+        (("--version", "3.6.9"), r"is Python 3\.6\.9, medn needs 3\.10 there"),
         (("--missing", "torch needs torch"), "torch needs torch there; install it: env .* -m pip install torch"),
     ],
 )

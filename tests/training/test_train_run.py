@@ -35,7 +35,7 @@ def run(write_run: WriteRun, tmp_path: Path, plain_regressors: ModuleType) -> Pa
 
 
 def trained(run: Path, *families: str, **options: Any) -> TrainOutcome:
-    return train_run(run, **{"seconds": 4.0, "families": families or ("median", "test-law"), **options})
+    return train_run(run, **{"seconds": 20.0, "families": families or ("median", "test-law"), **options})
 
 
 def by_place(outcome: TrainOutcome) -> dict[tuple[str, str], Candidate]:
@@ -100,7 +100,7 @@ def test_a_candidate_says_all_that_is_known(finished: Finished) -> None:
     assert 0 < candidate.row_us < 10_000
     assert candidate.size_bytes > 0
     assert 0.5 <= scores.coverage.covered <= 1
-    assert (candidate.facts.seed, candidate.facts.split, candidate.facts.budget_s) == (3, "random", 4.0)
+    assert (candidate.facts.seed, candidate.facts.split, candidate.facts.budget_s) == (3, "random", 20.0)
     assert candidate.facts.target["idle"]
 
 
@@ -190,7 +190,7 @@ def test_finished_candidates_are_not_fitted_again(finished: Finished, finished_c
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 1}, {"without_unstable": True}, {"seconds": 5.0}], ids=["seed", "rows", "time"]
+    "change", [{"seed": 1}, {"without_unstable": True}, {"seconds": 21.0}], ids=["seed", "rows", "time"]
 )
 def test_what_changes_the_answer_trains_again(finished_copy: Path, change: dict[str, Any]) -> None:
     assert trained(finished_copy, "test-law", kinds=["linear"], **{"seed": 3, **change}).trained == 1
