@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,6 @@ from medn.estimator.estimator import Estimator
 from medn.estimator.prediction import Prediction
 from medn.predictor.predictor import Predictor, load
 from medn.program.engines import described
-
-if TYPE_CHECKING:
-    from medn.capture.captured_model import CapturedModel
-    from medn.model.prediction import ModelPrediction
 
 GOLDEN = 0.6180339887498949
 """Its multiples are all different, and spread evenly."""
@@ -239,7 +235,7 @@ def _model_calls(predictor: Predictor, sources: Sequence[str]) -> Iterator[Timed
         yield Timed("model again", source, AGAIN, partial(_again, predictor, captured, busy))
 
 
-def _again(predictor: Predictor, captured: CapturedModel, busy: Iterator[float]) -> list[ModelPrediction]:
+def _again(predictor: Predictor, captured: Any, busy: Iterator[float]) -> list[object]:
     return [predictor.model(captured, utilization=next(busy)) for _ in range(AGAIN)]
 
 
