@@ -6,12 +6,14 @@ Every device of a table is predicted by the devices of another table alone, whic
 libraries: convolutions of TensorFlow on NVIDIA GPUs (cde) by those of MIOpen on AMD GPUs and the other way round, bf16
 products of serving libraries (aic) by fp32 products of PyTorch (NeuSight) and the other way round. This is what a user
 meets whose device and library are in no table. Beside it stand, from the same devices, the fitted roofline with its
-rates scaled by the data sheets, and the time at the peaks times a factor. Writes prior.{md,json}.
+rates scaled by the data sheets, and the time at the peaks times a factor. Every device is kept in
+OUT/cross_device/prior by itself. Writes prior.{md,json}.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from experiments.cross_device.tables import TABLES
 from experiments.cross_device.zero_shot import Known, zero_shot
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
+from medn.core.atomic import atomic_write
 from medn.runs.tables import read_source
 
 NAME = "prior"
@@ -40,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     known = {name: _known(name, options.data, options.out) for name in dict(PAIRS)}
-    rows = [row for pair in PAIRS for row in _rows(*pair, known, options.seed)]
+    rows = [row for pair in PAIRS for row in _rows(*pair, known, options.out / "cross_device" / NAME, options.seed)]
     about = {
         "errors": "mean of |predicted - measured| / measured, in per cent",
         "zero_shot": "what `medn adapt --points 0` says",
@@ -62,9 +65,15 @@ def _known(name: str, data: Path, out: Path) -> Known:
     return Known(run / f"{run.name}.medn", run)
 
 
-def _rows(left_out: str, by: str, known: dict[str, Known], seed: int) -> list[dict[str, Any]]:
+def _rows(left_out: str, by: str, known: dict[str, Known], kept: Path, seed: int) -> list[dict[str, Any]]:
     run = known[left_out].run
-    found = {device: zero_shot(device, run, known[by], seed) for device in sorted(read_source(run).sheets)}
+    found = {}
+    for device in sorted(read_source(run).sheets):
+        path = kept / f"{left_out}-{device.replace(' ', '_')}-{seed}.json"
+        if not path.is_file():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic_write(path, json.dumps(zero_shot(device, run, known[by], seed), indent=1).encode())
+        found[device] = json.loads(path.read_text())
     rows = [{"device": device, **each["families"], "covered": each["covered"]} for device, each in found.items()]
     mean = {name: float(np.mean([row[name] for row in rows])) for name in (*WAYS, "covered")}
     return [
