@@ -18,6 +18,9 @@ HOPELESS = 2.0
 """How many times the lowest error of those as cheap a member may have: on few layers a share would be spread to it,
 though it has nothing to say."""
 
+FEW_LAYERS = 40
+"""With fewer, that is."""
+
 Weights = Mapping[str, float]
 
 
@@ -89,8 +92,8 @@ def offered(
     found: dict[frozenset[str], Weights] = {frozenset([name]): {name: 1.0} for name in by_cost}
     known: Errors = {}
     for count in range(2, len(by_cost) + 1):
-        lowest_error = min(alone[name] for name in by_cost[:count])
-        pool = {name: log_predictions[name] for name in by_cost[:count] if alone[name] <= HOPELESS * lowest_error}
+        most_error = HOPELESS * min(alone[name] for name in by_cost[:count]) if layers < FEW_LAYERS else np.inf
+        pool = {name: log_predictions[name] for name in by_cost[:count] if alone[name] <= most_error}
         for size in SIZES:
             weights = choose_weights(pool, measured_s, layers=layers, most=size, known=known)
             found.setdefault(frozenset(weights), weights)
