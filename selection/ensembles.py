@@ -18,8 +18,8 @@ HOPELESS = 2.0
 """How many times the lowest error of those as cheap a member may have: on few layers a share would be spread to it,
 though it has nothing to say."""
 
-FEW_LAYERS = 40
-"""With fewer, that is."""
+FEW_LAYERS = 20
+"""With fewer, that is: a single candidate counts as worse by two fifths and more there."""
 
 Weights = Mapping[str, float]
 
