@@ -100,7 +100,7 @@ class Regressor(ABC):
     needs_source_rows: ClassVar[bool] = False
     """Whether it learns from what was measured there, and so only where the runs of these devices are known."""
     only_by_name: ClassVar[bool] = False
-    """Whether it is trained only where it is named: others have been better wherever it was tried."""
+    """Whether it is trained only where it is named: it takes long, and has seldom been better than quicker ones."""
     largest: ClassVar[int | None] = None
     """More rows than this are thinned out before fitting, for families whose cost grows faster than the rows."""
 

@@ -15,8 +15,11 @@ SIZES = (2, 3, 4)
 """The most members of an ensemble; each size is offered, as a larger one costs more."""
 
 HOPELESS = 2.0
-"""How many times the lowest error of all a member may have: on few layers a share would be spread to it, though it has
-nothing to say."""
+"""How many times the lowest error of those as cheap a member may have: on few layers a share would be spread to it,
+though it has nothing to say."""
+
+FEW_LAYERS = 20
+"""With fewer, that is: a single candidate counts as worse by two fifths and more there."""
 
 Weights = Mapping[str, float]
 
@@ -84,11 +87,13 @@ def offered(
     `costs` orders the candidates; an ensemble that a cheaper option, single or not, equals in error is left out. The
     rows are of so many layers.
     """
-    by_cost = sorted(_worth_a_share(log_predictions, measured_s), key=costs.__getitem__)
+    by_cost = sorted(log_predictions, key=costs.__getitem__)
+    alone = {name: float(relative_errors(np.exp(own), measured_s).mean()) for name, own in log_predictions.items()}
     found: dict[frozenset[str], Weights] = {frozenset([name]): {name: 1.0} for name in by_cost}
     known: Errors = {}
     for count in range(2, len(by_cost) + 1):
-        pool = {name: log_predictions[name] for name in by_cost[:count]}
+        most_error = HOPELESS * min(alone[name] for name in by_cost[:count]) if layers < FEW_LAYERS else np.inf
+        pool = {name: log_predictions[name] for name in by_cost[:count] if alone[name] <= most_error}
         for size in SIZES:
             weights = choose_weights(pool, measured_s, layers=layers, most=size, known=known)
             found.setdefault(frozenset(weights), weights)
@@ -103,12 +108,6 @@ def offered(
             lowest = errors[members]
             worth.append(found[members])
     return [weights for weights in worth if len(weights) > 1]
-
-
-def _worth_a_share(log_predictions: Mapping[str, Array], measured_s: Array) -> list[str]:
-    errors = {name: float(relative_errors(np.exp(own), measured_s).mean()) for name, own in log_predictions.items()}
-    lowest = min(errors.values(), default=0.0)
-    return [name for name, error in errors.items() if error <= HOPELESS * lowest]
 
 
 def ensemble_name(weights: Weights) -> str:

@@ -21,7 +21,7 @@ from medn.regressors.shared_encoder import DeviceRows, SharedEncoder
 from medn.regressors.views import View
 from medn.runs.tables import KindTable
 from medn.sources.device_rows import side_by_side, tables_of
-from medn.sources.source_views import Seen, SourceView
+from medn.sources.source_views import LearnedWhere, SourceView
 
 FOLDER = "together"
 SUFFIX = ".safetensors"
@@ -66,7 +66,7 @@ def seen_from(shared: SharedEncoder, table: KindTable) -> SharedEncoder:
             usual[name] = rows.schema.categories[name][int(most)]
         else:
             usual[name] = most
-    seen = Seen(" and ".join(rows.names), rows.schema, low, high, _remainders(table, rows.schema), usual)
+    seen = LearnedWhere(" and ".join(rows.names), rows.schema, low, high, _remainders(table, rows.schema), usual)
     return shared.seen_by(SourceView(seen, table).view())
 
 

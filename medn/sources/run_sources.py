@@ -30,7 +30,7 @@ from medn.sources.learned_together import (
     save_network,
     seen_from,
 )
-from medn.sources.source_views import Seen, SourceView
+from medn.sources.source_views import LearnedWhere, SourceView
 
 FOLDER = "sources"
 SUFFIX = ".medn"
@@ -86,7 +86,7 @@ class KnownDevices:
         reasons: dict[str, str] = {}
         for name, device, entry in self.entries(table.kind):
             try:
-                views[name] = SourceView(Seen.of(entry, device), table).view()
+                views[name] = SourceView(LearnedWhere.of(entry, device), table).view()
                 forms[name] = deployed_of(entry.latency).form
             except MednError as error:
                 reasons[name] = reason_of(error)

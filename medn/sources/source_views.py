@@ -24,7 +24,7 @@ OPERATIONS = {"scaled": SCALED, "larger": LARGER, "share": SHARE, "filled": FILL
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LearnedWhere:
     """What has learned, and how far: all that tells how it sees rows of another device."""
 
     device: str
@@ -39,7 +39,7 @@ class Seen:
     sheet: Sheet = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: Entry, device: str) -> Seen:
+    def of(cls, entry: Entry, device: str) -> LearnedWhere:
         """By the predictor of a device."""
         latency = entry.latency
         known = deployed_of(latency).range
@@ -57,7 +57,7 @@ class Seen:
 class SourceView:
     """Puts together the view of what has learned on another device, input by input."""
 
-    def __init__(self, seen: Seen, table: KindTable) -> None:
+    def __init__(self, seen: LearnedWhere, table: KindTable) -> None:
         self.seen = seen
         self.device, self.schema, self.usual, self.sheet = seen.device, seen.schema, seen.usual, seen.sheet
         self.table = table

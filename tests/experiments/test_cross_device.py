@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from experiments.cross_device import __main__ as script
 from experiments.cross_device import cells
 from experiments.cross_device.tables import DeviceTable
-from experiments.cross_device.targets import Cell, write_target
+from experiments.cross_device.targets import Cell, table_of, write_target
+from medn.core.errors import UsageError
 from medn.runs.tables import read_source
+from medn.sources.learned_together import read_network
 
 PEAKS = {"K40": 4e12, "P100": 9e12, "V100": 14e12}
 
@@ -103,3 +106,21 @@ def test_tables_and_a_picture_are_written(
     assert script.main([*arguments, "--sizes", "15", "--seeds", "0"]) == 0
     assert "| tiny | V100 | 15 |" in capsys.readouterr().out
     assert {path.suffix for path in setting.out.glob("cross_device.*")} == {".md", ".json", ".png", ".svg"}
+
+
+def test_what_known_devices_have_measured_is_learned_from_without_the_new_one(
+    table: DeviceTable, setting: cells.Setting, result: dict[str, Any]
+) -> None:
+    cell = Cell(table, "K40", 15, 0)
+    found = cells.work_on(cell, replace(setting, families=("roofline", "source_stack", "medn_across_devices")))
+    assert "medn_across_devices" in found["families"]
+    shared = read_network(cells.known_network(cell, setting))
+    assert shared is not None
+    assert set(shared.rows.names) == {"P100", "V100"}
+
+
+def test_a_size_may_be_a_share_of_all_rows(table: DeviceTable, setting: cells.Setting, result: dict[str, Any]) -> None:
+    found = table_of(cells.devices_run(table, setting), "V100")
+    assert script._sizes("10,7%", found) == [10, 6]
+    with pytest.raises(UsageError, match="whole numbers"):
+        script._sizes("ten", found)

@@ -112,3 +112,14 @@ def test_rows_of_a_layer_are_drawn_together() -> None:
     four = mean_difference(np.repeat(first, 4), np.repeat(second, 4), np.repeat(np.arange(50), 4).astype(str), 0.9)
     assert four.value == pytest.approx(one.value)
     assert four.high - four.low == pytest.approx(one.high - one.low, rel=0.15)
+
+
+def test_a_hopeless_member_is_in_no_ensemble_that_is_offered() -> None:
+    """On ten layers a share would be spread to it, as a mean of more is believed more."""
+    random = np.random.default_rng(3)
+    measured = np.exp(random.normal(size=10))
+    members = {name: np.log(measured) + random.normal(0, 0.15, 10) for name in ("one", "other")}
+    members["hopeless"] = np.log(measured) + random.choice([-0.5, 0.5], 10)
+    found = offered(members, measured, dict.fromkeys(members, 1.0), layers=10)
+    assert found
+    assert all("hopeless" not in weights for weights in found)

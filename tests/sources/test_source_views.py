@@ -23,7 +23,7 @@ from medn.regressors.forms.constant import Constant
 from medn.regressors.views import View
 from medn.runs.folder import RunFolder
 from medn.runs.tables import KindTable, Source, kind_table, read_source
-from medn.sources.source_views import Seen, SourceView
+from medn.sources.source_views import LearnedWhere, SourceView
 
 SHEETS = {
     "old": {"multiprocessors": 15, "peak_gflops": 4290, "bandwidth_gb_s": 288, "cache_mb": 1.5},
@@ -75,7 +75,7 @@ def entry_of(table: KindTable) -> Entry:
 
 
 def view(source: KindTable, target: KindTable, device: str = "old") -> View:
-    return SourceView(Seen.of(entry_of(source), device), target).view()
+    return SourceView(LearnedWhere.of(entry_of(source), device), target).view()
 
 
 @pytest.fixture(scope="module")
