@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medn.core.domains import log_range, one_of, weighted
+from medn.core.values import Scalar
 from medn.layer_generators.kind import Column, Costs, LayerKind, TensorSpec, Values, choice, integer, layer_kinds
 from medn.layer_generators.onnx_node import OnnxNode, OnnxTranslator
 from medn.layer_generators.operation import Operation, Recognised
@@ -48,11 +49,12 @@ class Reduction(LayerKind):
     def build(self, values: Values) -> torch.nn.Module:
         import torch
 
-        reduced = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[values.function]
+        functions: Mapping[str, Any] = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
+        function = functions[values.function]
 
         class Reduced(torch.nn.Module):
             def forward(self, tensor: torch.Tensor) -> torch.Tensor:
-                found: torch.Tensor = reduced(tensor, dim=2)
+                found: torch.Tensor = function(tensor, dim=2)
                 return found
 
         return Reduced()
@@ -84,7 +86,7 @@ class Reduction(LayerKind):
             return None  # over the batch as well, or over axes that do not lie side by side
         if function == "mean" and len(source) == 4 and places == [2, 3]:
             return None  # over height and width: a pooling
-        parameters = {
+        parameters: dict[str, Scalar] = {
             "function": function,
             "outer": math.prod(source[1 : places[0]]),
             "reduced": math.prod(source[places[0] : places[-1] + 1]),
