@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from medn.core.domains import log_range, one_of, weighted
 from medn.core.values import Scalar
@@ -49,12 +49,13 @@ class Reduction(LayerKind):
     def build(self, values: Values) -> torch.nn.Module:
         import torch
 
-        functions: dict[str, Callable[..., torch.Tensor]] = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
-        reduced = functions[values.function]
+        functions: Mapping[str, Any] = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
+        function = functions[values.function]
 
         class Reduced(torch.nn.Module):
             def forward(self, tensor: torch.Tensor) -> torch.Tensor:
-                return reduced(tensor, dim=2)
+                found: torch.Tensor = function(tensor, dim=2)
+                return found
 
         return Reduced()
 
