@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from medn.devices.tensor_programs import Task, design_space, without_intrinsics
+from medn.devices.tensor_programs import ProgramTask, design_space, without_intrinsics
 
 POPULATION = 128
 PER_ITERATION = 16
@@ -21,7 +21,7 @@ LONG_S = 0.02
 FAILED_S = 1e10
 
 
-def search(task: Task, cost_model: Any, trials: int, seed: int = 0) -> list[float]:
+def search(task: ProgramTask, cost_model: Any, trials: int, seed: int = 0) -> list[float]:
     """Seconds of the best program so far, one for each trial; `cost_model` is TVM's name of one, or an object."""
     from tvm.s_tir import meta_schedule as ms
 
@@ -57,7 +57,7 @@ def search(task: Task, cost_model: Any, trials: int, seed: int = 0) -> list[floa
     return best[:trials]
 
 
-def _arguments(task: Task) -> list[Any]:
+def _arguments(task: ProgramTask) -> list[Any]:
     import tvm
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
@@ -66,7 +66,7 @@ def _arguments(task: Task) -> list[Any]:
     return [tvm.runtime.tensor(random.standard_normal(shape).astype(np.float32)) for shape in shapes]
 
 
-def _time(module: Any, task: Task, arguments: list[Any]) -> float:
+def _time(module: Any, task: ProgramTask, arguments: list[Any]) -> float:
     """The least processor time of a run."""
     import tvm
 

@@ -33,7 +33,7 @@ INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 @dataclass(frozen=True)
-class Program:
+class ScheduledProgram:
     """One schedule of a task."""
 
     schedule: Any
@@ -52,7 +52,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Task:
+class ProgramTask:
     """A layer whose loops are to be scheduled for an instruction set, as LLVM names a processor that has it."""
 
     layer: Layer
@@ -99,10 +99,10 @@ class Task:
     def sketches(self) -> list[Any]:
         return [schedule.trace for schedule in self.context.generate_design_space()]
 
-    def program(self, number: int) -> Program:
+    def program(self, number: int) -> ScheduledProgram:
         """The schedule with a number; the same on every machine with this version of TVM."""
         schedule = self._drawn(number) if number else _schedule(self.module, 1)
-        return Program(schedule, features_of(self.context, [schedule])[0])
+        return ScheduledProgram(schedule, features_of(self.context, [schedule])[0])
 
     def _drawn(self, number: int) -> Any:
         for attempt in range(MOST_ATTEMPTS):
@@ -140,9 +140,9 @@ def design_space(mutators: Any = "from-target") -> Any:
 
 
 @lru_cache(maxsize=KEPT_TASKS)
-def task_of(layer: Layer, batch_size: int, processor: str, threads: int) -> Task:
+def task_of(layer: Layer, batch_size: int, processor: str, threads: int) -> ProgramTask:
     """The one of a process, so that its design space is made once."""
-    return Task(layer, batch_size, processor, threads)
+    return ProgramTask(layer, batch_size, processor, threads)
 
 
 def features_of(context: Any, schedules: list[Any]) -> list[Any]:

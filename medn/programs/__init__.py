@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from medn.programs.learn import train_programs as train_programs
     from medn.programs.predictor import ProgramPredictor as ProgramPredictor
     from medn.programs.programs import MeasuredPrograms as MeasuredPrograms
-    from medn.programs.programs import Program as Program
+    from medn.programs.programs import TensorProgram as TensorProgram
     from medn.programs.programs import read_programs as read_programs
     from medn.programs.search_model import cost_model as cost_model
     from medn.programs.tuning import tuned as tuned
@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "medn.programs.search_model": ("cost_model",),
         "medn.programs.learn": ("chosen_candidate", "train_programs"),
         "medn.programs.predictor": ("ProgramPredictor",),
-        "medn.programs.programs": ("MeasuredPrograms", "Program", "read_programs"),
+        "medn.programs.programs": ("MeasuredPrograms", "TensorProgram", "read_programs"),
         "medn.programs.tuning": ("tuned",),
     },
 )

@@ -13,17 +13,19 @@ from medn.regressors.regressor import Effort, Settings
 class EncoderFamily(ProgramFamily):
     packages = ("torch",)
     defaults: ClassVar[Settings] = {}
-    """Fields of `Teaching` or of its `Design`, where they differ from theirs."""
+    """Fields of `Teaching` or of its `EncoderDesign`, where they differ from theirs."""
 
     def fit(self, lesson: Lesson, effort: Effort) -> Form:
         import torch
 
-        from medn.programs.network import Design
+        from medn.programs.network import EncoderDesign
         from medn.programs.training import Teaching, fit_encoder
 
         settings = {**self.defaults, **lesson.settings}
-        design = {name: settings.pop(name) for name in Design.__dataclass_fields__ if name in settings}
-        teaching = Teaching(design=Design(**design), seed=effort.seed, seconds=effort.seconds, clock=effort.clock)
+        design = {name: settings.pop(name) for name in EncoderDesign.__dataclass_fields__ if name in settings}
+        teaching = Teaching(
+            design=EncoderDesign(**design), seed=effort.seed, seconds=effort.seconds, clock=effort.clock
+        )
         torch.set_num_threads(effort.threads)
         return fit_encoder(
             self.encoding,

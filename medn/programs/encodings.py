@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
-from medn.programs.programs import LEAF_SIZE, Program
+from medn.programs.programs import LEAF_SIZE, TensorProgram
 from medn.programs.steps import STEP_SIZE, step_vectors
 
 HEAD = 4
@@ -26,29 +26,29 @@ OPERATIONS = slice(0, 7)
 Devices = Sequence[str]
 
 
-def head_rows(programs: Sequence[Program], devices: Devices) -> Array:
+def head_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
     known = {name: number for number, name in enumerate(devices)}
     return np.array([[known.get(program.device, -1), *_sizes(program)] for program in programs]).reshape(-1, HEAD)
 
 
-def _sizes(program: Program) -> tuple[float, float, float]:
+def _sizes(program: TensorProgram) -> tuple[float, float, float]:
     return math.log(program.work_s), math.log1p(program.flops), math.log1p(program.moved_bytes)
 
 
-def leaf_rows(programs: Sequence[Program], devices: Devices) -> Array:
+def leaf_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
     """One token for each stored buffer, with its pre-order place in the tree of loops and stores."""
     return _sequences(
         programs, devices, [program.leaves for program in programs], [each.positions for each in programs]
     )
 
 
-def step_rows(programs: Sequence[Program], devices: Devices) -> Array:
+def step_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
     """One token for each step of the schedule, in their order."""
     steps = [step_vectors(program.trace) for program in programs]
     return _sequences(programs, devices, steps, [np.arange(len(each)) for each in steps])
 
 
-def pooled_rows(programs: Sequence[Program], devices: Devices) -> Array:
+def pooled_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
     """For trees: the work itself, what the head tells, which device it is, the sum and the maximum over leaves, the one
     that computes most, and how they are placed."""
     rows = [
@@ -75,7 +75,7 @@ def _sum_of_logs(leaves: NDArray[np.float32]) -> Array:
 
 
 def _sequences(
-    programs: Sequence[Program],
+    programs: Sequence[TensorProgram],
     devices: Devices,
     tokens: Sequence[NDArray[np.float32]],
     positions: Sequence[NDArray[np.int64]],
@@ -92,20 +92,20 @@ def _sequences(
 
 
 @dataclass(frozen=True)
-class Encoding:
+class ProgramEncoding:
     """A way to write programs as rows. `token_size` is 0 where a row is no sequence."""
 
     name: str
-    rows: Callable[[Sequence[Program], Devices], Array]
+    rows: Callable[[Sequence[TensorProgram], Devices], Array]
     token_size: int = 0
 
 
 ENCODINGS = {
     each.name: each
     for each in (
-        Encoding("leaves", leaf_rows, LEAF_SIZE),
-        Encoding("steps", step_rows, STEP_SIZE),
-        Encoding("pooled", pooled_rows),
+        ProgramEncoding("leaves", leaf_rows, LEAF_SIZE),
+        ProgramEncoding("steps", step_rows, STEP_SIZE),
+        ProgramEncoding("pooled", pooled_rows),
     )
 }
 

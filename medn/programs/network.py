@@ -18,7 +18,7 @@ from medn.programs.forms.sequence_encoder import LARGEST_INPUT, SequenceEncoder,
 
 
 @dataclass(frozen=True)
-class Design:
+class EncoderDesign:
     """What an encoder is like."""
 
     width: int = 64
@@ -57,7 +57,7 @@ class Batch:
         return replace(self, device=torch.where(rows, unknown, self.device))
 
 
-class Block(nn.Module):
+class EncoderBlock(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -86,7 +86,7 @@ class Decoded:
 
 
 class ProgramNetwork(nn.Module):
-    def __init__(self, rows: Array, token_size: int, devices: int, adds_up: bool, design: Design) -> None:
+    def __init__(self, rows: Array, token_size: int, devices: int, adds_up: bool, design: EncoderDesign) -> None:
         """`rows` are those to learn from, which tell how numbers are spread."""
         super().__init__()
         self.token_size, self.adds_up, self.design = token_size, adds_up, design
@@ -98,7 +98,7 @@ class ProgramNetwork(nn.Module):
         self.token, self.sizes = nn.Linear(token_size, width), nn.Linear(HEAD - 1, width)
         self.device = nn.Embedding(devices + 1, width)
         nn.init.normal_(self.device.weight, std=0.02)
-        self.blocks = nn.ModuleList(Block(width, design.heads) for _ in range(design.blocks))
+        self.blocks = nn.ModuleList(EncoderBlock(width, design.heads) for _ in range(design.blocks))
         self.last_norm = nn.LayerNorm(width)
         self.latency, self.efficiency = nn.Linear(width, devices + 1), nn.Linear(width, 1)
         self.rank = nn.Linear(width, 1)

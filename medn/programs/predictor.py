@@ -17,7 +17,7 @@ from medn.core.text import LONGEST_LINE, one_line
 from medn.deployed.packing import pack, unpack
 from medn.programs.encodings import ENCODINGS, HEAD
 from medn.programs.forms.sequence_encoder import SequenceEncoder
-from medn.programs.programs import Program
+from medn.programs.programs import TensorProgram
 from medn.regressors.form import Form, restore
 
 VERSION = 1
@@ -36,16 +36,16 @@ class ProgramPredictor:
     about: dict[str, Any] = field(default_factory=dict)
     """How it was trained and how it scored, as JSON has it."""
 
-    def rows(self, programs: Sequence[Program]) -> Array:
+    def rows(self, programs: Sequence[TensorProgram]) -> Array:
         """What the form takes."""
         return ENCODINGS[self.encoding].rows(programs, self.devices)
 
-    def latency_s(self, programs: Sequence[Program]) -> Array:
+    def latency_s(self, programs: Sequence[TensorProgram]) -> Array:
         if not programs:
             return np.empty(0)
         return np.exp(self.form.run(self.rows(programs)))
 
-    def rank_score(self, programs: Sequence[Program]) -> Array:
+    def rank_score(self, programs: Sequence[TensorProgram]) -> Array:
         """Higher for what is faster, to be compared within a task: what a search wants to know."""
         if not programs:
             return np.empty(0)

@@ -27,7 +27,7 @@ FLOPS_PER_S, BYTES_PER_S = 2e10, 1e10
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class TensorProgram:
     """One program without its latency: what a predictor is asked with."""
 
     task: str
@@ -41,7 +41,7 @@ class Program:
     leaves: NDArray[np.float32]
 
     @classmethod
-    def of_layer(cls, layer: Layer, batch_size: int, device: str, record: Mapping[str, Any]) -> Program:
+    def of_layer(cls, layer: Layer, batch_size: int, device: str, record: Mapping[str, Any]) -> TensorProgram:
         """A program of a layer by what its device kept of it."""
         kind = layer_kinds[layer.kind]
         costs = kind.costs(kind.values_of(layer), batch_size, 4)
@@ -51,7 +51,7 @@ class Program:
     @classmethod
     def from_record(
         cls, task: str, device: str, flops: float, moved_bytes: float, record: Mapping[str, Any]
-    ) -> Program:
+    ) -> TensorProgram:
         leaves = np.array(record["leaves"], dtype=np.float32).reshape(-1, LEAF_SIZE)
         positions = np.array(record["positions"], dtype=np.int64)
         return cls(task, device, flops, moved_bytes, record["trace"], positions, leaves)
@@ -66,7 +66,7 @@ class Program:
 class MeasuredPrograms:
     """Programs with what was measured of them, a row each."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[TensorProgram, ...]
     latency_s: Array
     repeat_s: Array
     """The latency of another visit than the one that gave `latency_s`; NaN where there was one visit."""
@@ -106,13 +106,13 @@ class MeasuredPrograms:
 def read_programs(store: Store) -> MeasuredPrograms:
     """The programs of a run that were measured well. Of equal ones of a task and device the first counts."""
     records = dict(store.programs())
-    rows: dict[tuple[str, str, str], tuple[Program, float, float]] = {}
+    rows: dict[tuple[str, str, str], tuple[TensorProgram, float, float]] = {}
     for measured in store.measurements():
         point = measured.point
         if point.key not in records or not measured.good_visits:
             continue
         record = records[point.key]
-        program = Program.of_layer(point.layer, point.condition.batch_size, point.device, record)
+        program = TensorProgram.of_layer(point.layer, point.condition.batch_size, point.device, record)
         key = (program.task, program.device, canonical_json(record["trace"]))
         rows.setdefault(key, (program, *visited_s(measured)))
     if not rows:

@@ -21,7 +21,7 @@ from medn.core.packages import need
 from medn.devices.backend import backends
 from medn.devices.tensor_programs import EXTRA, features_of, store_positions, trace_of
 from medn.programs.predictor import ProgramPredictor
-from medn.programs.programs import LEAF_SIZE, Program
+from medn.programs.programs import LEAF_SIZE, TensorProgram
 
 
 def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
@@ -64,13 +64,13 @@ def _processor(device: str) -> str:
     return str(getattr(backends[device], "processor", "")) if device in backends else ""
 
 
-def programs_of(context: Any, schedules: Sequence[Any], device: str, encoding: str) -> list[Program]:
+def programs_of(context: Any, schedules: Sequence[Any], device: str, encoding: str) -> list[TensorProgram]:
     """Schedules of a search as programs, with as much of each as an encoding reads."""
     flops, moved_bytes = work_of(context.mod)
     lowered = encoding != "steps"
     leaves = features_of(context, list(schedules)) if lowered else [np.zeros((0, LEAF_SIZE))] * len(schedules)
     return [
-        Program(
+        TensorProgram(
             "search",
             device,
             flops,

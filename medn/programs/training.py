@@ -16,7 +16,7 @@ from medn.core.table import Array
 from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.losses import efficiency_loss, latency_loss, moment_discrepancy, ranking_loss
-from medn.programs.network import Batch, Decoded, Design, ProgramNetwork
+from medn.programs.network import Batch, Decoded, EncoderDesign, ProgramNetwork
 from medn.programs.programs import MeasuredPrograms
 
 
@@ -24,7 +24,7 @@ from medn.programs.programs import MeasuredPrograms
 class Teaching:
     """How long an encoder learns, and how much each loss counts."""
 
-    design: Design = field(default_factory=Design)
+    design: EncoderDesign = field(default_factory=EncoderDesign)
     epochs: int = 60
     seconds: float = math.inf
     learning_rate: float = 2e-3

@@ -14,7 +14,7 @@ from medn.devices.tensor_programs import task_of
 from medn.devices.transport import Device
 from medn.devices.visits import Visitor
 from medn.programs.predictor import ProgramPredictor
-from medn.programs.programs import Program, visited_s
+from medn.programs.programs import TensorProgram, visited_s
 
 FIRST_SCHEDULES = 64
 VISITS = 2
@@ -111,10 +111,10 @@ def _best(
     layer: Layer, batch_size: int, repeats: int, predictor: ProgramPredictor, device: str, schedules: int
 ) -> TunedLayer:
     task = task_of(layer, batch_size, _processor(device), 1)
-    drawn: dict[int, Program] = {}
+    drawn: dict[int, TensorProgram] = {}
     for number in range(1, schedules + 1):
         try:
-            drawn[number] = Program.of_layer(layer, batch_size, device, task.program(number).record())
+            drawn[number] = TensorProgram.of_layer(layer, batch_size, device, task.program(number).record())
         except Unsupported:
             if number == 1:
                 raise

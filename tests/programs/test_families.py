@@ -14,7 +14,7 @@ from medn.programs.family import Lesson, program_families
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.learn import ProgramSplit
 from medn.programs.losses import moment_discrepancy, ranking_loss
-from medn.programs.network import Design, ProgramNetwork
+from medn.programs.network import EncoderDesign, ProgramNetwork
 from medn.programs.predictor import ProgramPredictor
 from medn.programs.programs import MeasuredPrograms
 from medn.regressors.form import restore
@@ -86,9 +86,11 @@ def test_a_device_that_nobody_saw_gets_an_answer_like_those_of_the_others(
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)
-@pytest.mark.parametrize("design", [Design(), Design(use_positions=False, use_device=False, blocks=1, width=16)])
+@pytest.mark.parametrize(
+    "design", [EncoderDesign(), EncoderDesign(use_positions=False, use_device=False, blocks=1, width=16)]
+)
 def test_the_arrays_compute_what_the_network_does(
-    encoding: str, design: Design, split: ProgramSplit, devices: tuple[str, ...]
+    encoding: str, design: EncoderDesign, split: ProgramSplit, devices: tuple[str, ...]
 ) -> None:
     torch.manual_seed(1)
     rows = ENCODINGS[encoding].rows(split.train.programs, devices)
@@ -119,7 +121,11 @@ def test_rows_of_one_device_do_not_teach_the_head_of_another(split: ProgramSplit
     assert isinstance(form, SequenceEncoder)
     torch.manual_seed(0)
     rows = ENCODINGS["leaves"].rows(one.programs, devices)
-    fresh = ProgramNetwork(rows, form.token_size, len(devices), True, Design(width=16)).latency.weight.detach().numpy()
+    fresh = (
+        ProgramNetwork(rows, form.token_size, len(devices), True, EncoderDesign(width=16))
+        .latency.weight.detach()
+        .numpy()
+    )
     changed = np.abs(form.arrays["latency.weight"] - fresh).max(axis=1)
     assert changed[0] > 0
     np.testing.assert_array_equal(changed[1:-1], 0)  # the last answers for devices that nobody has seen
@@ -154,7 +160,7 @@ def test_arrays_that_do_not_fit_are_refused(
     name: str, wrong: np.ndarray | None, sentence: str, split: ProgramSplit, devices: tuple[str, ...]
 ) -> None:
     rows = ENCODINGS["leaves"].rows(split.train.programs[:4], devices)
-    form = ProgramNetwork(rows, 164, len(devices), True, Design(width=16)).export()
+    form = ProgramNetwork(rows, 164, len(devices), True, EncoderDesign(width=16)).export()
     arrays = {key: array for key, array in form.arrays.items() if key != name}
     broken = replace(form.parts(), arrays=arrays if wrong is None else {**arrays, name: wrong})
     with pytest.raises(ValueError, match=sentence):

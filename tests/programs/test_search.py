@@ -13,7 +13,7 @@ from medn.core.errors import UsageError
 from medn.devices.backend import backends
 from medn.devices.tensor_programs import task_of
 from medn.layer_generators.kind import layer_kinds
-from medn.programs import Program, ProgramPredictor, cost_model, train_programs, tuned
+from medn.programs import ProgramPredictor, TensorProgram, cost_model, train_programs, tuned
 from medn.programs.programs import MeasuredPrograms
 from medn.programs.search_model import device_of, programs_of, work_of
 
@@ -40,7 +40,7 @@ def test_the_cost_model_scores_candidates_as_the_predictor_does(
     drawn = [task.program(number) for number in (1, 2, 3)]
     model = cost_model(predictors[family])
     scores = model.predict(task.context, [MeasureCandidate(each.schedule, []) for each in drawn])
-    kept = [Program.of_layer(layer, 1, DEVICE, each.record()) for each in drawn]
+    kept = [TensorProgram.of_layer(layer, 1, DEVICE, each.record()) for each in drawn]
     np.testing.assert_allclose(scores, predictors[family].rank_score(kept), rtol=1e-3, atol=1e-4)
 
 

@@ -17,7 +17,7 @@ from medn.core.errors import reason_of
 from medn.core.packages import is_installed
 from medn.core.values import Condition, Layer
 from medn.devices.backend import Backend, Runner, Unsupported, backends
-from medn.devices.tensor_programs import EXTRA, Program, task_of, weights_of
+from medn.devices.tensor_programs import EXTRA, ScheduledProgram, task_of, weights_of
 from medn.devices.workload import Workload
 from medn.layer_generators.kind import layer_kinds
 
@@ -28,7 +28,7 @@ DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "torch": "tor
 class TvmRunner(Runner):
     """A compiled program with its arguments in TVM's memory."""
 
-    def __init__(self, function: Any, arguments: list[Any], program: Program) -> None:
+    def __init__(self, function: Any, arguments: list[Any], program: ScheduledProgram) -> None:
         self._function = function
         self._arguments = arguments
         self._program = program
@@ -81,7 +81,7 @@ class TvmLevel(Backend):
 
 
 @lru_cache(maxsize=1)  # a layer is loaded twice on its first visit
-def _compiled(layer: Layer, condition: Condition, processor: str) -> tuple[Program, Any]:
+def _compiled(layer: Layer, condition: Condition, processor: str) -> tuple[ScheduledProgram, Any]:
     import tvm
 
     task = task_of(layer, condition.batch_size, processor, condition.threads)
