@@ -98,8 +98,9 @@ def fit_on(stack: Stack, fit: Fit, train: Table, validation: Table, settings: Se
 
     def ratios(table: Table) -> Table:
         sources, logs = sources_of(table)
-        more = stack.sources.only(range(len(sources.names), len(stack.sources.names)))
-        known = replace(table, sources=stack.sources, source_logs=np.hstack([logs, more.logs(table.inputs)]))
+        if behind := range(len(sources.names), len(stack.sources.names)):
+            logs = np.hstack([logs, stack.sources.only(behind).logs(table.inputs)])
+        known = replace(table, sources=stack.sources, source_logs=logs)
         return replace(
             beside_inputs(known), target=table.target / np.exp(stack.from_logs(table.inputs, sources_of(known)[1]))
         )

@@ -45,7 +45,7 @@ from medn.core.plugins import failures
 
 INTERRUPTED = 130
 TRAIN_LIBRARIES = (
-    *("filelock", "jinja2", "lightgbm", "onnx", "onnxscript"),
+    *("filelock", "jinja2", "lightgbm", "onnx", "onnxruntime", "onnxscript"),
     *("optuna", "pyarrow", "sklearn", "scipy", "torch", "xgboost"),
 )
 """What the extra `train` installs, as it is imported."""

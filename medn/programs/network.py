@@ -30,7 +30,7 @@ class EncoderDesign:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class ProgramBatch:
     """Rows as the network takes them."""
 
     sizes: Tensor
@@ -40,10 +40,10 @@ class Batch:
     waves: Tensor
     tokens: Tensor
 
-    def take(self, rows: Tensor) -> Batch:
+    def take(self, rows: Tensor) -> ProgramBatch:
         mask = self.mask[rows]
         used = max(1, int(mask.sum(dim=1).max()))
-        return Batch(
+        return ProgramBatch(
             self.sizes[rows],
             self.work[rows],
             self.device[rows],
@@ -52,7 +52,7 @@ class Batch:
             self.tokens[rows, :used],
         )
 
-    def hiding(self, rows: Tensor, unknown: int) -> Batch:
+    def hiding(self, rows: Tensor, unknown: int) -> ProgramBatch:
         """The same with some rows of a device that is not known."""
         return replace(self, device=torch.where(rows, unknown, self.device))
 
@@ -103,7 +103,7 @@ class ProgramNetwork(nn.Module):
         self.latency, self.efficiency = nn.Linear(width, devices + 1), nn.Linear(width, 1)
         self.rank = nn.Linear(width, 1)
 
-    def batch(self, rows: Array) -> Batch:
+    def batch(self, rows: Array) -> ProgramBatch:
         head, mask, positions, vectors = as_tokens(np.asarray(rows, dtype=np.float32), self.token_size)
         tokens = np.clip((vectors - self.mean) / self.scale, -LARGEST_INPUT, LARGEST_INPUT)
         sizes = np.clip((head[:, WORK:] - self.head_mean) / self.head_scale, -LARGEST_INPUT, LARGEST_INPUT)
@@ -112,9 +112,9 @@ class ProgramNetwork(nn.Module):
         device = np.where((device >= 0) & self.design.use_device, device, last)
         placed = waves(positions, self.design.width) * np.float32(self.design.use_positions)
         arrays = (sizes, head[:, WORK], device, mask, placed, tokens)
-        return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+        return ProgramBatch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
-    def forward(self, batch: Batch) -> Decoded:
+    def forward(self, batch: ProgramBatch) -> Decoded:
         x = self.token(batch.tokens) + batch.waves
         x = x + (self.sizes(batch.sizes) + self.device(batch.device))[:, None]
         for block in self.blocks:

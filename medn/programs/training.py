@@ -16,7 +16,7 @@ from medn.core.table import Array
 from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.losses import efficiency_loss, latency_loss, moment_discrepancy, ranking_loss
-from medn.programs.network import Batch, Decoded, EncoderDesign, ProgramNetwork
+from medn.programs.network import Decoded, EncoderDesign, ProgramBatch, ProgramNetwork
 from medn.programs.programs import MeasuredPrograms
 
 
@@ -92,7 +92,7 @@ def fit_encoder(
     return network.export()
 
 
-def _first(batch: Batch) -> Tensor:
+def _first(batch: ProgramBatch) -> Tensor:
     return torch.arange(min(len(batch.work), 2000))
 
 
@@ -115,11 +115,11 @@ def _batches(groups: Array, rows: int, random: np.random.Generator) -> Iterator[
 
 def _loss(
     network: ProgramNetwork,
-    batch: Batch,
+    batch: ProgramBatch,
     targets: Targets,
     places: Tensor,
     teaching: Teaching,
-    other: Batch | None,
+    other: ProgramBatch | None,
     random: np.random.Generator,
 ) -> Tensor:
     hidden = torch.from_numpy(random.random(len(places)) < teaching.unseen_share)

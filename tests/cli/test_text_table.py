@@ -145,7 +145,7 @@ ON_FILES = [
     ["import", "TABLE", "--map", "MAP", "--run", "imported"],
     ["recommend", "MODEL", "--bundles", "BUNDLE", "--max-ms", "20"],
 ]
-MEASURING = {"quickstart", "compose", "adapt", "devices", "check", "merge", "plan"}
+MEASURING = {"quickstart", "compose", "adapt", "devices", "check", "merge", "plan", "programs"}
 """Verbs that take long, want several runs or print rows only of what fails; their rows are printed without them."""
 
 
