@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "core",
             "layer_generators",
             "selection",
+            "network",
             "regressors",
             "devices",
             "deployed",

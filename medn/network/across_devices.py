@@ -20,13 +20,12 @@ from torch import Tensor, nn
 from medn.core.table import Array
 from medn.network.design import Design, Schedule
 from medn.network.modules import EntryLayer, Residual, Step, Waves, as_array, steps_of
+from medn.network.moments import moment_discrepancy
 from medn.network.training import LARGEST_GRADIENT, RESERVE, TIMED_STEPS, WARM_STEPS, one_cycle, torch_threads
 
 PASSES = 12
 """Over many rows; more of them tell a new device no more."""
 LEAST_STEPS = 1_500
-MOMENTS = 5
-"""Up to which representations are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,28 +183,6 @@ class GoingOn:
             represented = self.network.encoder(torch.tensor(encoded, dtype=torch.float32))
             said: Array = self.network.decoders(represented)[:, -1].numpy().astype(np.float64)
         return said
-
-
-def moment_discrepancy(first: Tensor, second: Tensor) -> Tensor:
-    """The central moment discrepancy of two sets of representations, squeezed into (-1, 1).
-
-    >>> same = torch.tensor([[0.0], [1.0]])
-    >>> float(moment_discrepancy(same, same)), round(float(moment_discrepancy(same, same + 1.0)), 2) > 0
-    (0.0, True)
-    """
-    first, second = first.tanh(), second.tanh()
-    middles = first.mean(dim=0), second.mean(dim=0)
-    apart = _length(middles[0] - middles[1])
-    first, second = first - middles[0], second - middles[1]
-    for moment in range(2, MOMENTS + 1):
-        apart = apart + _length((first**moment).mean(dim=0) - (second**moment).mean(dim=0)) / 2**moment
-    return apart
-
-
-def _length(values: Tensor) -> Tensor:
-    """Nothing has a gradient of nothing, where a square root alone has none."""
-    square = values.square().sum()
-    return torch.where(square > 0, square.clamp(min=1e-12).sqrt(), square)
 
 
 def _optimizer(network: nn.Module, learning_rate: float, decay: float) -> torch.optim.Optimizer:

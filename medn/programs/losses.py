@@ -11,7 +11,6 @@ LATENCY_BEND = 0.1
 """Errors of the logarithm below this count as squares: about ten per cent, as much as programs differ by noise."""
 LARGEST_LOG_ERROR = 1.5
 """Beyond this a relative error pulls no harder, so that a single program does not decide."""
-MOMENTS = 4
 
 
 def latency_loss(decoded: Decoded, log_latency: Tensor) -> Tensor:
@@ -37,15 +36,3 @@ def ranking_loss(score: Tensor, log_latency: Tensor, groups: Tensor) -> Tensor:
     weights = near_best * (1 - torch.exp(log_latency[faster] - log_latency[slower]))
     losses = torch.nn.functional.softplus(score[slower] - score[faster])
     return (weights * losses).sum() / weights.sum().clamp(min=1e-6)
-
-
-def moment_discrepancy(source: Tensor, target: Tensor) -> Tensor:
-    """The central moment discrepancy of two sets of encoded programs: how their means and central moments differ."""
-    bounded_source, bounded_target = torch.tanh(source), torch.tanh(target)
-    means = bounded_source.mean(dim=0), bounded_target.mean(dim=0)
-    centred = bounded_source - means[0], bounded_target - means[1]
-    found: Tensor = torch.linalg.vector_norm(means[0] - means[1]) / 2
-    for order in range(2, MOMENTS + 1):
-        difference = (centred[0] ** order).mean(dim=0) - (centred[1] ** order).mean(dim=0)
-        found = found + torch.linalg.vector_norm(difference) / 2**order
-    return found

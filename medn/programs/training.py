@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from medn.core.table import Array
+from medn.network.moments import moment_discrepancy
 from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
-from medn.programs.losses import efficiency_loss, latency_loss, moment_discrepancy, ranking_loss
+from medn.programs.losses import efficiency_loss, latency_loss, ranking_loss
 from medn.programs.network import Decoded, EncoderDesign, ProgramBatch, ProgramNetwork
 from medn.programs.programs import MeasuredPrograms
 

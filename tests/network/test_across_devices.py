@@ -8,9 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from medn.network import across_devices  # noqa: E402
-from medn.network.across_devices import AcrossDevices, Batch, GoingOn, learn_devices, moment_discrepancy, restored  # noqa: E402
+from medn.network.across_devices import AcrossDevices, Batch, GoingOn, learn_devices, restored  # noqa: E402
 from medn.network.design import Design  # noqa: E402
 from medn.network.modules import as_array  # noqa: E402
+from medn.network.moments import moment_discrepancy  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

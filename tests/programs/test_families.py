@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from medn.network.moments import moment_discrepancy
 from medn.programs.encodings import ENCODINGS, HEAD
 from medn.programs.family import Lesson, program_families
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.learn import ProgramSplit
-from medn.programs.losses import moment_discrepancy, ranking_loss
+from medn.programs.losses import ranking_loss
 from medn.programs.network import EncoderDesign, ProgramNetwork
 from medn.programs.predictor import ProgramPredictor
 from medn.programs.programs import MeasuredPrograms
