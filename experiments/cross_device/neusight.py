@@ -16,13 +16,14 @@ import ast
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.cross_device.learning import learn_all
-from experiments.cross_device.tables import MAPPINGS
+from experiments.cross_device.tables import MAPPINGS, Row, write_thinned
 from experiments.script import end_with
 from experiments.tables import markdown_table, write_tables
 from medn.choosing.bundling import bundle_run
@@ -46,8 +47,6 @@ FAMILY = "lightgbm_on_roofline"
 SETTINGS = {FAMILY: {"learning_rate": 0.1, "num_leaves": 31, "most_trees": 300}}
 UNSEEN = ("NVIDIA A100 80GB PCIe", "NVIDIA L4", "NVIDIA H100 80GB HBM3")
 PUBLISHED = {"bmm": 0.138, "linear": 0.139, "elementwise": 0.193, "softmax": 0.139, "layer norm": 0.567}
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,8 @@ def learned(each: OperationClass, data: Path, out: Path) -> Path:
                 mapping = parse_yaml((MAPPINGS / f"{name}.yaml").read_text(), name)
                 assert isinstance(mapping, dict), "a mapping is one"
                 table = beside / f"{name}.csv"
-                _thin(data / "neusight_ops.csv.gz", mapping["where"], table, ROWS // len(each.mappings))
+                wanted = partial(_is_wanted, where=mapping["where"])
+                write_thinned(data / "neusight_ops.csv.gz", table, wanted, ROWS // len(each.mappings))
                 kept = {key: value for key, value in mapping.items() if key not in ("where", "test")}
                 import_table(table, ImportMapping.model_validate(kept), RunFolder(beside), mix_environments=True)
     if not (run / f"{run.name}.medn").is_file():
@@ -184,24 +184,10 @@ def learned(each: OperationClass, data: Path, out: Path) -> Path:
     return run
 
 
-def _thin(source: Path, where: Mapping[str, Any], path: Path, most: int) -> None:
-    """Random rows of the training part, so many of each device."""
-    from pyarrow import csv as arrow_csv
-
+def _is_wanted(row: Row, where: Mapping[str, Any]) -> bool:
+    """Whether a row is of the training part, and what a mapping asks for."""
     operations = where["op"] if isinstance(where["op"], list) else [where["op"]]
-    rows = [
-        row
-        for row in arrow_csv.read_csv(source).to_pylist()
-        if row["split"] == "train" and row["op"] in operations and row["device"] in where["device"]
-    ]
-    kept: dict[str, int] = {}
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for row in (rows[place] for place in np.random.default_rng(0).permutation(len(rows))):
-            kept[row["device"]] = kept.get(row["device"], 0) + 1
-            if kept[row["device"]] <= most:
-                writer.writerow(row)
+    return row["split"] == "train" and row["op"] in operations and row["device"] in where["device"]
 
 
 if __name__ == "__main__":

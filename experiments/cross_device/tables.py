@@ -77,22 +77,9 @@ class DeviceTable:
         with atomic_path(run) as beside:
             beside.mkdir(parents=True)
             table = beside / "rows.csv"
-            self._thin(prepared(self.file, data, out), table)
+            write_thinned(prepared(self.file, data, out), table, self.is_wanted, ROWS)
             import_table(table, self._mapping(), RunFolder(beside))
         return run
-
-    def _thin(self, source: Path, path: Path) -> None:
-        from pyarrow import csv as arrow_csv
-
-        rows = [row for row in arrow_csv.read_csv(source).to_pylist() if self.is_wanted(row)]
-        kept: dict[str, int] = {}
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            for row in (rows[place] for place in np.random.default_rng(0).permutation(len(rows))):
-                kept[row["device"]] = kept.get(row["device"], 0) + 1
-                if kept[row["device"]] <= ROWS:
-                    writer.writerow(row)
 
     def _mapping(self) -> ImportMapping:
         """The shipped one, for all devices."""
@@ -122,3 +109,18 @@ TABLES = {
         DeviceTable("miopen", "miopen_conv_fwd.csv.gz", "miopen_conv2d.yaml", _is_miopen, _sheets(MIOPEN_SHEETS)),
     )
 }
+
+
+def write_thinned(source: Path, path: Path, is_wanted: Callable[[Row], bool], most: int) -> None:
+    """The wanted rows of a table as another one, at random at most so many of each device."""
+    from pyarrow import csv as arrow_csv
+
+    rows = [row for row in arrow_csv.read_csv(source).to_pylist() if is_wanted(row)]
+    kept: dict[str, int] = {}
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for row in (rows[place] for place in np.random.default_rng(0).permutation(len(rows))):
+            kept[row["device"]] = kept.get(row["device"], 0) + 1
+            if kept[row["device"]] <= most:
+                writer.writerow(row)
