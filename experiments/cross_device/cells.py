@@ -26,6 +26,7 @@ from medn.core.metrics import score
 from medn.core.table import Array
 from medn.deployed.candidate import deployed_of
 from medn.regressors.regressor import regressors
+from medn.runs.tables import read_source
 from medn.selection.budget import Budget
 from medn.sources.learned_together import learn_together, measured_on, network_path, save_network
 from medn.sources.run_sources import FOLDER as SOURCES
@@ -123,7 +124,7 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     run = setting.folder / "runs" / cell.name
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
-    keep_sources(run, [sources, *sheet_source(run, [sources])])
+    keep_sources(run, [sources, *sheet_source(run, read_source(run), [sources])])
     families = setting.families or adapting_families(has_rows=True)
     if any(regressors[name].needs_source_rows for name in families):
         network = network_path(run / SOURCES, table_of(devices_run(cell.table, setting), cell.device).kind)

@@ -89,8 +89,8 @@ def adapt_run(
     families = [regressors[name].name for name in families]
     files = source_files(sources)
     runs = [file.parent for file in files]
-    files += sheet_source(run, files)
     source = read_source(run)
+    files += sheet_source(run, source, files)
     unusable = check_sources(KnownDevices.read(files), source)
     keep_sources(run, files)
     if not families or any(regressors[name].needs_source_rows for name in families):

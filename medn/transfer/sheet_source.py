@@ -13,7 +13,7 @@ from medn.bundle.bundle import write_bundle
 from medn.core.errors import MednError
 from medn.deployed.candidate import deployed_of
 from medn.regressors.form import MOST_LEVELS
-from medn.runs.tables import read_source
+from medn.runs.tables import Source
 from medn.sources.run_sources import SUFFIX, KnownDevices
 from medn.transfer.candidate_points import measured_elsewhere, restricted
 from medn.transfer.zero_shot import zero_shot
@@ -23,12 +23,11 @@ LEVELS_AROUND = 3
 """What a predictor that leans on it puts around its form."""
 
 
-def sheet_source(run: Path, files: Sequence[Path]) -> list[Path]:
+def sheet_source(run: Path, source: Source, files: Sequence[Path]) -> list[Path]:
     """The bundle that follows from the data sheet of the one device of a run, in the run; none where nothing does."""
-    source, known = read_source(run), KnownDevices.read(files)
     if len(source.devices) != 1 or source.devices[0] not in source.sheets:
         return []
-    (device,) = source.devices
+    (device,), known = source.devices, KnownDevices.read(files)
     name = f"{device} from its sheet"
     try:
         try:
