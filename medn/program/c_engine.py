@@ -21,7 +21,7 @@ _engine: Any = None
 with suppress(ImportError):  # not built, or for another Python
     _engine = import_module("medn.program._engine")
 
-VERSION = 2
+VERSION = 3
 """What the extension is asked for; one that was left by another version of medn is not used."""
 
 Array = NDArray[np.float64]
@@ -43,6 +43,7 @@ NODE = np.dtype([("threshold", "f4"), ("feature", "i4"), ("right", "i4"), ("valu
 MOST_NEIGHBOURS = 256
 MOST_FEATURES = 512
 TILE = 6
+POINTS = 32
 FIELDS_OF_A_STEP = 12
 """As engine.c has them."""
 
@@ -234,9 +235,19 @@ def _oblivious_trees(data: Any) -> tuple[NDArray[Any], ...]:
 
 
 def _kernel(data: Any) -> tuple[NDArray[Any], ...]:
+    """Points in tiles, number by number, their squares, weights and facts.
+
+    A squared distance is |x|^2 + |p|^2 - 2 x p: the -2, and what the kernel multiplies squares by, are multiplied in.
+    """
     points, _, weights, gamma, shape = data.arrays
-    facts = np.array([gamma, 0.0 if shape == "gaussian" else 1.0])
-    return points.transposed, np.asarray(weights, dtype=np.float64), facts
+    factor = float(gamma) if shape == "gaussian" else 5.0 * float(gamma)
+    inner, count = points.transposed.shape
+    filled = np.zeros((inner, -(-count // POINTS) * POINTS))
+    filled[:, :count] = points.transposed
+    tiles = (-2.0 * factor * filled).reshape(inner, -1, POINTS).transpose(1, 0, 2)
+    own = np.zeros(filled.shape[1])
+    own[:count] = weights
+    return tiles, factor * (filled**2).sum(axis=0), own, np.array([factor, 0.0 if shape == "gaussian" else 1.0])
 
 
 def _nearest(data: Any) -> tuple[NDArray[Any], ...]:

@@ -144,14 +144,21 @@ static const char *wrong_step(const Machine *m, const int64_t *step) {
         return is_table(m, step, 1, 4, count) && is_table(m, step, 2, 4, (count / levels) << levels)
                    ? NULL : "wrong oblivious trees";
     }
-    case KERNEL: case NEAREST: {
+    case KERNEL: {
+        /* Points come in whole tiles; what they are filled up with has no weight. */
+        if (width != 1 || !is_table(m, step, 2, 8, -1) || !is_table(m, step, 3, 8, 2)) return "wrong points";
+        const int64_t points = m->tables[step[TABLE] + 2].count;
+        if (points % POINTS || points > INT64_MAX / inner) return "wrong points";
+        return is_table(m, step, 0, 8, inner * points) && is_table(m, step, 1, 8, points) ? NULL : "wrong points";
+    }
+    case NEAREST: {
         if (width != 1 || !is_table(m, step, 1, 8, -1) || !is_table(m, step, 2, 8, 2)) return "wrong points";
         const Array *tables = m->tables + step[TABLE];
         if (tables[1].count > INT64_MAX / inner || !is_table(m, step, 0, 8, inner * tables[1].count))
             return "wrong points";
         const double wanted = *(const double *)tables[2].content;
-        return op == KERNEL || (wanted >= 1.0 && (wanted <= MOST_NEIGHBOURS || tables[1].count <= MOST_NEIGHBOURS))
-                   ? NULL : "wrong points";
+        return wanted >= 1.0 && (wanted <= MOST_NEIGHBOURS || tables[1].count <= MOST_NEIGHBOURS) ? NULL
+                                                                                                  : "wrong points";
     }
     default:
         return inner == width || (operands > 1 && inner == 1 && !in_single) ? NULL : "values of different widths";

@@ -4,7 +4,31 @@
 
 #include "engine_checks.h"
 
+static double *new_memory(const Machine *m) {
+    /* Aligned, and without anything that was there before. */
+    const size_t bytes = (size_t)m->slots * BLOCK * sizeof(double) + 64;
+    char *found = PyMem_RawCalloc(bytes + sizeof(void *), 1);
+    if (!found) return NULL;
+    uintptr_t place = ((uintptr_t)found + sizeof(void *) + 63) & ~(uintptr_t)63;
+    ((void **)place)[-1] = found;
+    return (double *)place;
+}
+
+static void free_memory(double *memory) {
+    if (memory) PyMem_RawFree(((void **)memory)[-1]);
+}
+
+/* The memory of a block, or that of the run before where no other thread has it: fresh pages take as long
+ * as the steps. */
+static double *block_memory(Machine *m) {
+    double *spare = exchanged(&m->spare, NULL);
+    return spare ? spare : new_memory(m);
+}
+
+static void give_back(Machine *m, double *memory) { free_memory(exchanged(&m->spare, memory)); }
+
 static void machine_dealloc(Machine *self) {
+    free_memory(self->spare);
     for (int64_t i = 0; self->tables && i < self->table_count; i++) PyMem_RawFree(self->tables[i].content);
     PyMem_RawFree(self->tables);
     PyMem_RawFree(self->code);
@@ -72,22 +96,10 @@ failed:
     return NULL;
 }
 
-static double *new_memory(const Machine *m, int rows) {
-    /* Aligned, and without anything that was there before. */
-    const size_t bytes = (size_t)m->slots * rows * sizeof(double) + 64;
-    char *found = PyMem_RawCalloc(bytes + sizeof(void *), 1);
-    if (!found) return NULL;
-    uintptr_t place = ((uintptr_t)found + sizeof(void *) + 63) & ~(uintptr_t)63;
-    ((void **)place)[-1] = found;
-    return (double *)place;
-}
-
-static void free_memory(double *memory) { PyMem_RawFree(((void **)memory)[-1]); }
-
 /* Columns of numbers in, columns of numbers out, each `rows` long. */
-static int run_columns(const Machine *m, const double *given, double *out, int64_t rows) {
+static int run_columns(Machine *m, const double *given, double *out, int64_t rows) {
     const int64_t blocks = rows / BLOCK + (rows % BLOCK > 4), alone = rows % BLOCK > 4 ? rows : blocks * BLOCK;
-    double *memory = new_memory(m, blocks ? BLOCK : 1);
+    double *memory = block_memory(m);
     if (!memory) return 0;
     for (int64_t block = 0; block < blocks; block++) {
         const int64_t start = block * BLOCK, here = rows - start < BLOCK ? rows - start : BLOCK;
@@ -105,7 +117,7 @@ static int run_columns(const Machine *m, const double *given, double *out, int64
         run_one(m, memory);
         for (int64_t i = 0; i < m->outputs; i++) out[i * rows + row] = memory[m->output_slots[i]];
     }
-    free_memory(memory);
+    give_back(m, memory);
     return 1;
 }
 

@@ -70,6 +70,14 @@ INLINE double short_exp(double x) {
     return p * of_bits((bits_of(shifted) << 52) + 0x3ff0000000000000ULL);
 }
 
+INLINE double kernel_of(double square, int is_matern) {
+    /* Of the two shapes, a Gaussian bell and Matern 5/2; nothing is left of either where the exponential ends. */
+    const double held = square > 0.0 ? square : 0.0;
+    if (!is_matern) return short_exp(-held);
+    const double distance = sqrt(held);
+    return short_exp(-distance) * (1.0 + (distance + held * (1.0 / 3.0)));
+}
+
 INLINE float short_silu(float x) {
     /* By the exponential of -|x|, which never overflows; from 87 on nothing is left of it. */
     uint32_t bits;

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
 
 #include "engine_math.h"
 
@@ -17,9 +20,11 @@
 #if defined(__GNUC__)
 typedef float eight __attribute__((vector_size(32), may_alias));
 typedef float loose_eight __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double four __attribute__((vector_size(32), may_alias));
+typedef double loose_four __attribute__((vector_size(32), aligned(8), may_alias));
 #endif
 
-enum { BLOCK = 32, WALKS = 8, POINTS = 64, SEGMENT = 1024, TILE = 6, ON_STACK = 4096 };
+enum { BLOCK = 32, WALKS = 8, POINTS = 32, SEGMENT = 1024, TILE = 6, ON_STACK = 4096 };
 enum { MOST_NEIGHBOURS = 256, MOST_FEATURES = 512, MOST_NAMES = 128, MOST_WAYS = 1024, MOST_KEPT = 8192 };
 
 /* What stands where in a step. Places below zero are constants, the first one -1. */
@@ -52,7 +57,17 @@ typedef struct {
     int64_t *output_slots;
     double *constants;
     Array *tables;
+    double *spare; /* the memory of the last block, until somebody takes it */
 } Machine;
+
+/* Puts one pointer in the place of another, which no two threads get. */
+INLINE double *exchanged(double **place, double *with) {
+#if defined(_MSC_VER)
+    return (double *)_InterlockedExchangePointer((void *volatile *)place, with);
+#else
+    return __atomic_exchange_n(place, with, __ATOMIC_ACQ_REL);
+#endif
+}
 
 typedef struct {
     double squares[MOST_NEIGHBOURS], values[MOST_NEIGHBOURS];

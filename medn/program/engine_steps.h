@@ -264,16 +264,15 @@ TARGET INLINE void NAMED(number_leaves)(
     }
 }
 
-TARGET INLINE void NAMED(near_points)(
+TARGET INLINE void NAMED(nearest_points)(
     double *RESTRICT out, const double *RESTRICT x, const double *RESTRICT points, const double *RESTRICT values,
-    const double *RESTRICT facts, int64_t inner, int64_t count, int is_kernel) {
-    const int64_t wanted = is_kernel ? 0 : ((int64_t)facts[0] < count ? (int64_t)facts[0] : count);
+    const double *RESTRICT facts, int64_t inner, int64_t count) {
+    const int64_t wanted = (int64_t)facts[0] < count ? (int64_t)facts[0] : count;
     for (int r = 0; r < ROWS; r++) {
         Neighbours near;
-        double sum = 0.0;
         neighbours_start(&near, wanted);
         for (int64_t start = 0; start < count; start += POINTS) {
-            double squares[POINTS], found[POINTS];
+            double squares[POINTS];
             const int64_t here = count - start < POINTS ? count - start : POINTS;
             for (int i = 0; i < POINTS; i++) squares[i] = 0.0;
             for (int64_t k = 0; k < inner; k++) {
@@ -281,22 +280,93 @@ TARGET INLINE void NAMED(near_points)(
                 const double *p = points + k * count + start;
                 for (int64_t i = 0; i < here; i++) squares[i] += (own - p[i]) * (own - p[i]);
             }
-            if (!is_kernel) {
-                for (int64_t i = 0; i < here; i++) neighbours_offer(&near, squares[i], values[start + i]);
-                continue;
-            }
-            /* Of the two shapes, a Gaussian bell and Matern 5/2. */
-            if (facts[1] == 0.0)
-                for (int i = 0; i < POINTS; i++) squares[i] = -facts[0] * squares[i];
-            else
-                for (int i = 0; i < POINTS; i++) squares[i] = -sqrt(5.0 * facts[0] * squares[i]);
-            exp_of_many(found, squares, POINTS);
-            if (facts[1] != 0.0)
-                for (int i = 0; i < POINTS; i++) found[i] *= 1.0 - squares[i] * (1.0 - squares[i] / 3.0);
-            for (int64_t i = 0; i < here; i++) sum += found[i] * values[start + i];
+            for (int64_t i = 0; i < here; i++) neighbours_offer(&near, squares[i], values[start + i]);
         }
-        out[r] = is_kernel ? sum : neighbours_mean(&near, facts[1]);
+        out[r] = neighbours_mean(&near, facts[1]);
     }
+}
+
+/* Squared distances are |x|^2 + |p|^2 - 2 x p. Tiles of POINTS points hold -2 p, number by number, and all of it was
+ * multiplied by what the kernel multiplies squares with. */
+
+#if ROWS == 1
+
+TARGET INLINE double NAMED(kernels_of_tile)(
+    const double *RESTRICT x, double own, const double *RESTRICT tile, const double *RESTRICT squares,
+    const double *RESTRICT weights, int64_t inner, int is_matern) {
+    double found[POINTS], sums[4] = {0};
+#if defined(__GNUC__)
+    four s0 = {0}, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    for (int64_t k = 0; k < inner; k++) {
+        const loose_four *p = (const loose_four *)(tile + k * POINTS);
+        const four factor = x[k] - (four){0};
+        s0 += factor * p[0], s1 += factor * p[1], s2 += factor * p[2], s3 += factor * p[3];
+        s4 += factor * p[4], s5 += factor * p[5], s6 += factor * p[6], s7 += factor * p[7];
+    }
+    loose_four *to = (loose_four *)found;
+    to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3, to[4] = s4, to[5] = s5, to[6] = s6, to[7] = s7;
+#else
+    for (int i = 0; i < POINTS; i++) found[i] = 0.0;
+    for (int64_t k = 0; k < inner; k++)
+        for (int i = 0; i < POINTS; i++) found[i] += x[k] * tile[k * POINTS + i];
+#endif
+    for (int i = 0; i < POINTS; i++) found[i] = kernel_of((found[i] + squares[i]) + own, is_matern) * weights[i];
+    for (int i = 0; i < POINTS; i += 4)
+        for (int j = 0; j < 4; j++) sums[j] += found[i + j];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+#else
+
+TARGET INLINE void NAMED(kernels_of_tile)(
+    double *RESTRICT sums, const double *RESTRICT x, const double *RESTRICT own, const double *RESTRICT tile,
+    const double *RESTRICT squares, const double *RESTRICT weights, int64_t inner, int is_matern) {
+    /* Four points and eight rows at a time: as many sums as registers hold. */
+    for (int start = 0; start < POINTS; start += 4)
+        for (int r = 0; r < ROWS; r += 8) {
+            double found[32];
+#if defined(__GNUC__)
+            four a0 = {0}, a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
+            for (int64_t k = 0; k < inner; k++) {
+                const four p = *(const four *)(x + k * ROWS + r), q = *(const four *)(x + k * ROWS + r + 4);
+                const double *w = tile + k * POINTS + start;
+                a0 += w[0] * p, a1 += w[0] * q, b0 += w[1] * p, b1 += w[1] * q;
+                c0 += w[2] * p, c1 += w[2] * q, d0 += w[3] * p, d1 += w[3] * q;
+            }
+            loose_four *to = (loose_four *)found;
+            to[0] = a0, to[1] = a1, to[2] = b0, to[3] = b1, to[4] = c0, to[5] = c1, to[6] = d0, to[7] = d1;
+#else
+            for (int i = 0; i < 32; i++) found[i] = 0.0;
+            for (int64_t k = 0; k < inner; k++)
+                for (int i = 0; i < 32; i++) found[i] += tile[k * POINTS + start + i / 8] * x[k * ROWS + r + i % 8];
+#endif
+            for (int i = 0; i < 4; i++) {
+                const double square = squares[start + i], weight = weights[start + i];
+                for (int j = 0; j < 8; j++)
+                    sums[r + j] += kernel_of((found[8 * i + j] + square) + own[r + j], is_matern) * weight;
+            }
+        }
+}
+
+#endif
+
+TARGET INLINE void NAMED(sum_kernels)(
+    double *RESTRICT out, const double *RESTRICT x, const double *RESTRICT tiles, const double *RESTRICT squares,
+    const double *RESTRICT weights, const double *RESTRICT facts, int64_t inner, int64_t count, int is_matern) {
+    double own[ROWS], sums[ROWS];
+    for (int r = 0; r < ROWS; r++) own[r] = sums[r] = 0.0;
+    for (int64_t k = 0; k < inner; k++)
+        for (int r = 0; r < ROWS; r++) own[r] += x[k * ROWS + r] * x[k * ROWS + r];
+    for (int r = 0; r < ROWS; r++) own[r] *= facts[0];
+    for (int64_t start = 0; start < count; start += POINTS) {
+        const double *tile = tiles + start * inner;
+#if ROWS == 1
+        sums[0] += NAMED(kernels_of_tile)(x, own[0], tile, squares + start, weights + start, inner, is_matern);
+#else
+        NAMED(kernels_of_tile)(sums, x, own, tile, squares + start, weights + start, inner, is_matern);
+#endif
+    }
+    for (int r = 0; r < ROWS; r++) out[r] = sums[r];
 }
 
 TARGET static void NAMED(run_steps)(const Machine *machine, double *RESTRICT memory) {
@@ -419,11 +489,21 @@ TARGET static void NAMED(run_steps)(const Machine *machine, double *RESTRICT mem
                 out, a, table[0].content, table[1].content, table[2].content, table[0].count / levels, levels);
             break;
         }
-        case KERNEL:
+        case KERNEL: {
+            const double *facts = table[3].content;
+            const int64_t points = table[2].count;
+            /* The shape is told once more as a constant, so that the loop over points has no branch. */
+            if (facts[1] == 0.0)
+                NAMED(sum_kernels)(
+                    out, a, table[0].content, table[1].content, table[2].content, facts, step[A_WIDTH], points, 0);
+            else
+                NAMED(sum_kernels)(
+                    out, a, table[0].content, table[1].content, table[2].content, facts, step[A_WIDTH], points, 1);
+            break;
+        }
         case NEAREST:
-            NAMED(near_points)(
-                out, a, table[0].content, table[1].content, table[2].content, step[A_WIDTH], table[1].count,
-                step[OPERATION] == KERNEL);
+            NAMED(nearest_points)(
+                out, a, table[0].content, table[1].content, table[2].content, step[A_WIDTH], table[1].count);
             break;
         default: break;
         }

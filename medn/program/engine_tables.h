@@ -62,28 +62,28 @@ static int results_places(const Query *self, PyObject *names, const Results *res
 /* ---- A block of rows, from the numbers of queries to answers ---- */
 
 typedef struct {
-    const Machine *first, *second;
+    Machine *first, *second;
     double *memory, *other;
     double level;
     const int *places;
-    int blocked; /* whether memory is there for blocks, or for a single row */
+    int blocked; /* whether rows go through in blocks, or one by one */
 } Runner;
 
-static int runner_start(Runner *runner, const Query *self, const Machine *first, const int *places, int64_t rows) {
+static int runner_start(Runner *runner, const Query *self, Machine *first, const int *places, int64_t rows) {
     runner->first = first;
     runner->second = self->answer;
     runner->level = PyFloat_Check(self->level) ? PyFloat_AS_DOUBLE(self->level) : NAN;
     runner->places = places;
     runner->blocked = rows > 4;
-    runner->memory = new_memory(first, runner->blocked ? BLOCK : 1);
-    runner->other = runner->memory ? new_memory(self->answer, runner->blocked ? BLOCK : 1) : NULL;
+    runner->memory = block_memory(first);
+    runner->other = runner->memory ? block_memory(self->answer) : NULL;
     if (runner->memory && !runner->other) free_memory(runner->memory);
     return runner->other != NULL;
 }
 
 static void runner_end(Runner *runner) {
-    free_memory(runner->memory);
-    free_memory(runner->other);
+    give_back(runner->first, runner->memory);
+    give_back(runner->second, runner->other);
 }
 
 /* The rows in memory, of which there are `width` side by side and `here` real ones; whether all are good. */
@@ -418,7 +418,7 @@ static PyTypeObject QueryType = {
 
 typedef struct {
     Query *query;
-    const Machine *machine;
+    Machine *machine;
     int64_t first, last; /* rows that go the same way, each followed by the next */
     int places[MOST_FURTHER];
 } Group;
@@ -461,13 +461,13 @@ static int rows_start(Rows *rows, PyObject *queries, int64_t count) {
 }
 
 /* The group of rows that a row goes with; NULL where there are too many. */
-static Group *rows_group(Rows *rows, Query *query, const Machine *machine) {
+static Group *rows_group(Rows *rows, Query *query, Machine *machine) {
     for (int i = 0; i < rows->count; i++)
         if (rows->groups[i].query == query && rows->groups[i].machine == machine) return &rows->groups[i];
     if (rows->count == MOST_GROUPS) return NULL;
     Group *group = &rows->groups[rows->count++];
     group->query = (Query *)Py_NewRef(query);
-    group->machine = (const Machine *)Py_NewRef((PyObject *)machine);
+    group->machine = (Machine *)Py_NewRef((PyObject *)machine);
     group->first = group->last = -1;
     return group;
 }
