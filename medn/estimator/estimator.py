@@ -139,13 +139,21 @@ class Estimator:
     def answered(self, inputs: Array, matching: Flags, further: tuple[str, ...] | None = None) -> Estimates | None:
         """What the engine says of inputs, one column each; None where formulas cannot be traced."""
         wanted = tuple(self.further) if further is None else further
-        machine = self.answering.answers(wanted)
+        found = self.numbers(inputs, wanted)
+        if found is None:
+            return None
+        latency_s, low_s, high_s, inside, *more = found
+        return Estimates(latency_s, low_s, high_s, (inside != 0) & matching, dict(zip(wanted, more, strict=True)))
+
+    def numbers(self, inputs: Array, further: tuple[str, ...]) -> Array | None:
+        """The same as the engine gives it: a row of latencies, two of bounds, one of flags whether inputs lie inside,
+        and one for each further quantity."""
+        machine = self.answering.answers(further)
         if machine is None:
             return None
-        latency_s, low_s, high_s, inside, *more = machine.run(inputs)
-        told = dict(zip(wanted, more, strict=True))
-        _check_finite(low_s, high_s, told)
-        return Estimates(latency_s, low_s, high_s, (inside != 0) & matching, told)
+        found = machine.run(inputs)
+        _check_finite(found[1], found[2], dict(zip(further, found[4:], strict=True)))
+        return found
 
     def prepare(self, given: Mapping[str, Given], rows: int, gaps: bool = False) -> Rows:
         """Many layers, to be estimated now or under other conditions. Raises `Wrong` where the query is."""
@@ -232,6 +240,9 @@ class Estimator:
 
 
 def _check_finite(low_s: Array, high_s: Array, told: Mapping[str, Array]) -> None:
+    ends = ((low_s, high_s), *((values, values) for values in told.values()))
+    if all(low.min(initial=1.0) > 0 and high.max(initial=1.0) < np.inf for low, high in ends):  # NaN is neither
+        return
     for name, values in {"latency_s": low_s, "high_s": high_s, **told}.items():
         good = (values > 0) & (values < np.inf)
         if not good.all():

@@ -16,6 +16,9 @@ from medn.estimator.estimator import Estimates, Estimator, Rows
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
+IN_RANGE = 3
+"""The row of numbers that holds flags."""
+
 CACHE_SIZE = 64
 """Entries after which a cache is emptied."""
 
@@ -41,25 +44,33 @@ class ConditionedRows:
         """What is wanted beside the latency."""
         ranges = (estimator.range, *(estimator.further[name].deployed.range for name in self.further))
         self._inputs = {name for measured in ranges for name in measured.schema.names}
-        self._cache: dict[tuple[Scalar, ...], Estimates] = {}
+        self._cache: dict[tuple[Scalar, ...], Array] = {}
 
     def under(self, conditions: Mapping[str, Scalar]) -> Estimates:
         """The arrays stay in the cache: copy them before changing anything."""
+        latency_s, low_s, high_s, in_range, *more = self.numbers(conditions)
+        return Estimates(latency_s, low_s, high_s, in_range != 0, dict(zip(self.further, more, strict=True)))
+
+    def numbers(self, conditions: Mapping[str, Scalar]) -> Array:
+        """The same as rows of one array: latency, low, high, flags whether layers are in range, further quantities."""
         constants = self.estimator.constants
         matches = all(is_constant(value, constants[name]) for name, value in conditions.items() if name in constants)
         inputs = tuple(value for name, value in conditions.items() if name in self._inputs)
-        return cached(self._cache, (*conditions, matches, *inputs), lambda: self._estimate(conditions, matches))
+        return cached(self._cache, (*conditions, matches, *inputs), lambda: self._numbers(conditions, matches))
 
-    def _estimate(self, conditions: Mapping[str, Scalar], matches: bool) -> Estimates:
+    def _numbers(self, conditions: Mapping[str, Scalar], matches: bool) -> Array:
         """Of inputs that are ready but for the conditions."""
         self.estimator.check_conditions(conditions)
         inputs = self._ready.copy()
         for name, value in conditions.items():
             for place, codes in self._places(name):
                 inputs[place] = np.float32(value) if codes is None else codes.get(str(value), -1)
-        matching = self._matching(tuple(conditions)) & matches
-        found = self.estimator.answered(inputs, matching, self.further)
-        return found or self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)
+        found = self.estimator.numbers(inputs, self.further)
+        if found is None:  # formulas that cannot be traced
+            told = self.estimator.estimate(self.estimator.under(self.rows, conditions), self.further)
+            return np.array([*told[:4], *told.further.values()], dtype=np.float64)
+        found[IN_RANGE] *= self._matching(tuple(conditions)) & matches
+        return found
 
     @cached_property
     def _ready(self) -> Array:

@@ -13,8 +13,9 @@ from medn.core.table import Array
 from medn.estimator.prediction import Predictions
 from medn.estimator.query import condition
 from medn.model.composition import Composition
-from medn.model.conditioned_rows import cached
+from medn.model.conditioned_rows import IN_RANGE, cached
 from medn.model.fused_model import executed_model
+from medn.model.known_queries import FURTHER, LATENCY
 from medn.model.model_queries import ModelQueries, model_queries
 from medn.model.prediction import ModelPrediction, combined
 from medn.model.unknown_operators import FACTOR, DeviceSpeed
@@ -58,19 +59,13 @@ class PreparedModel:
     def _predict(self, batch_size: int, utilization: float, composition: Composition) -> ModelPrediction:
         queries = self._queries_at(batch_size)
         cold_share = composition.cold_share(self.executed.parameter_bytes + queries.graph_bytes)
-        predicted = self._predictions_of(queries, utilization, composition, cold_share)
-        for seconds in (predicted.latency_s, predicted.low_s, predicted.high_s):
-            seconds += composition.overhead_s
-        known = np.ones(len(predicted), dtype=np.bool_)
-        known[queries.work_indices] = False
-        streaming = np.zeros(len(predicted), dtype=np.bool_)
-        for rows in queries.kinds:
-            streaming[rows.indices] = rows.streams({"utilization": utilization})
-        latency_s = float(predicted.latency_s @ queries.counts)
+        predicted, streaming = self._numbers(queries, utilization, composition, cold_share)
+        predicted[:IN_RANGE] += composition.overhead_s
+        seconds, low_s, high_s = predicted[:IN_RANGE]
+        latency_s = float(seconds @ queries.counts)
         # Equal layers share one prediction, so they err alike.
-        below_s, above_s = predicted.latency_s - predicted.low_s, predicted.high_s - predicted.latency_s
-        below_s, above_s = below_s * queries.counts, above_s * queries.counts
-        unlike = ~(predicted.in_range & known)
+        below_s, above_s = (seconds - low_s) * queries.counts, (high_s - seconds) * queries.counts
+        unlike = ~((predicted[IN_RANGE] != 0) & queries.is_known)
 
         def error_s(of_layers: Array) -> float:
             """Measured models tell how far off a whole is, but not for layers unlike theirs."""
@@ -88,14 +83,14 @@ class PreparedModel:
             level=_level(composition, queries),
             weight_bytes=self.executed.parameter_bytes,
             peak_activation_bytes=queries.peak_bytes,
-            further={name: _total(predicted, name, known, queries.counts) for name in adding_up()},
+            further=_totals(predicted, queries),
             batch_size=batch_size,
             utilization=utilization,
             cold_share=cold_share,
             composition=composition,
             captured=self.executed,
             layers=_by_layer(predicted, queries, utilization),
-            known=known[queries.query_of_layer],
+            known=queries.known_layers.copy(),
             streaming=streaming[queries.query_of_layer],
             generic=self._speed.source if self._speed else "",
         )
@@ -103,25 +98,19 @@ class PreparedModel:
     def _queries_at(self, batch_size: int) -> ModelQueries:
         return cached(self._queries, batch_size, lambda: model_queries(self.predictor, self.executed, batch_size))
 
-    def _predictions_of(
+    def _numbers(
         self, queries: ModelQueries, utilization: float, composition: Composition, cold_share: float
-    ) -> Predictions:
-        """The prediction of each query."""
-        further = [name for name in adding_up() if any(name in rows.estimator.further for rows in queries.kinds)]
-        result = Predictions.empty(len(queries.counts), further)
-        for rows in queries.kinds:
-            estimates, indices = rows.estimate({"utilization": utilization}, composition, cold_share), rows.indices
-            result.latency_s[indices], result.low_s[indices], result.high_s[indices] = estimates[:3]
-            result.level[indices], result.in_range[indices] = rows.estimator.level, estimates.in_range
-            for name, values in estimates.further.items():
-                result.further[name][indices] = values
-        if len(queries.works):
-            self._speed = self._speed or DeviceSpeed(self.predictor)
-            indices = queries.work_indices
-            seconds = composition.stretch * self._speed.speed(utilization).seconds(*queries.works.T)
-            result.latency_s[indices], result.low_s[indices] = seconds, seconds / FACTOR
-            result.high_s[indices], result.level[indices], result.in_range[indices] = seconds * FACTOR, 0.0, False
-        return result
+    ) -> tuple[Array, Flags]:
+        """Of each query: latency, low, high, whether it is in range, further quantities; and whether it streams."""
+        found, streaming = queries.known.estimate({"utilization": utilization}, composition, cold_share)
+        if not len(queries.works):
+            return found, streaming
+        self._speed = self._speed or DeviceSpeed(self.predictor)
+        seconds = composition.stretch * self._speed.speed(utilization).seconds(*queries.works.T)
+        generic = np.full((len(found), len(seconds)), np.nan)
+        generic[: IN_RANGE + 1] = seconds, seconds / FACTOR, seconds * FACTOR, np.zeros(len(seconds))
+        streams = np.concatenate([streaming, np.zeros(len(seconds), dtype=np.bool_)])
+        return np.concatenate([found, generic], axis=1), streams
 
 
 def predict_model(
@@ -136,31 +125,41 @@ def predict_model(
     return PreparedModel(predictor, captured).predict(batch_size, utilization, composition)
 
 
-def _by_layer(predictions: Predictions, queries: ModelQueries, utilization: float) -> Predictions:
+def _by_layer(predicted: Array, queries: ModelQueries, utilization: float) -> Predictions:
     """The predictions in the order of the model's layers, each for all runs of its layer."""
-    order = queries.query_of_layer
+    found = predicted[:, queries.query_of_layer]
+    in_range = found[IN_RANGE] != 0
+    found *= queries.repeats
+    latency_s, low_s, high_s, _, *further = found
     return Predictions(
-        latency_s=predictions.latency_s[order] * queries.repeats,
-        low_s=predictions.low_s[order] * queries.repeats,
-        high_s=predictions.high_s[order] * queries.repeats,
-        level=predictions.level[order],
-        in_range=predictions.in_range[order],
-        further={name: values[order] * queries.repeats for name, values in predictions.further.items()},
+        latency_s=latency_s,
+        low_s=low_s,
+        high_s=high_s,
+        level=queries.layer_levels.copy(),
+        in_range=in_range,
+        further=dict(zip(queries.known.further, further, strict=True)),
         explain=lambda layer: queries.outside(layer, {"utilization": utilization}),
     )
 
 
-def _total(predicted: Predictions, name: str, known: Flags, counts: Array) -> float | None:
-    """Of all layers, if that of every predicted one is known; others are taken to draw the same power."""
-    values = predicted.further.get(name)
-    if values is None or np.isnan(values[known]).any():
-        return None
-    seconds = predicted.latency_s * counts
-    return float((values * counts)[known].sum() * seconds.sum() / seconds[known].sum())
+def _totals(predicted: Array, queries: ModelQueries) -> dict[str, float | None]:
+    """Quantities that add up, of all layers; None unless that of every predicted one is known. Others are taken to
+    draw the same power."""
+    totals: dict[str, float | None] = dict.fromkeys(adding_up())
+    known = queries.is_known
+    for name, values in zip(queries.known.further, predicted[FURTHER:], strict=True):
+        if not np.isnan(values[known]).any():
+            seconds = predicted[LATENCY] * queries.counts
+            totals[name] = float((values * queries.counts)[known].sum() * seconds.sum() / seconds[known].sum())
+    return totals
 
 
 def _level(composition: Composition, queries: ModelQueries) -> float:
     """Measured models tell the level of their own error; where those of layers add to it, the lower of both holds."""
     if not composition.error:
-        return queries.level
-    return min(composition.level, queries.level) if composition.elsewhere and queries.kinds else composition.level
+        return queries.known.level
+    return (
+        min(composition.level, queries.known.level)
+        if composition.elsewhere and len(queries.known)
+        else composition.level
+    )

@@ -25,7 +25,7 @@ def rows(linear: Estimator) -> ConditionedRows:
 
 
 def test_values_of_a_condition_that_never_varied_share_an_answer(rows: ConditionedRows) -> None:
-    assert rows.under({"utilization": 0.3}) is rows.under({"utilization": 0.4})
+    assert rows.numbers({"utilization": 0.3}) is rows.numbers({"utilization": 0.4})
 
 
 def test_what_was_measured_is_told_from_what_was_not(rows: ConditionedRows) -> None:
