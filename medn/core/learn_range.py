@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,16 @@ REACH_MARGIN = 1.25
 """The joint check lets pass this share of held-out rows of the same origin, and what lies this much farther still."""
 
 
+class RangesInFolds(NamedTuple):
+    """The range of rows in folds, and what each fold is seen from."""
+
+    whole: MeasuredRange
+    distance: Array
+    """How far each row lies from the other folds, on the same scale as any row from the whole range."""
+    others: tuple[MeasuredRange, ...]
+    """For each fold the range of the other ones, which reaches as far beyond its rows as the whole one."""
+
+
 def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[str] = ()) -> MeasuredRange:
     """The range of `train`; `held_out` rows of the same origin tell how far from it a row may lie."""
     known = _without_reach(train, seed, free)
@@ -32,16 +43,17 @@ def learn_range(train: Table, held_out: Table, seed: int = 0, free: Collection[s
 
 def learn_range_in_folds(
     rows: Table, folds: NDArray[np.int8], seed: int = 0, free: Collection[str] = ()
-) -> tuple[MeasuredRange, Array]:
-    """The range of all rows, where those of each fold tell how far from the others a row may lie; and how far each row
-    lies from the other folds, on the same scale as any row from this range."""
+) -> RangesInFolds:
+    """The range of all rows, where those of each fold tell how far from the others a row may lie."""
     distance, excess = np.empty(len(rows)), np.empty(len(rows))
-    for fold in np.unique(folds):
+    others = []
+    for fold in range(int(folds.max()) + 1):
         own = folds == fold
-        others = _without_reach(rows.take(~own), seed, free)
-        distance[own], excess[own] = others.distance(rows.inputs[own]), others.excess(rows.inputs[own])
-    known = _reaching(_without_reach(rows, seed, free), rows, distance, excess)
-    return known, distance / known.reach
+        others.append(_without_reach(rows.take(~own), seed, free))
+        distance[own], excess[own] = others[-1].distance(rows.inputs[own]), others[-1].excess(rows.inputs[own])
+    whole = _reaching(_without_reach(rows, seed, free), rows, distance, excess)
+    alike = tuple(replace(each, slack=whole.slack, reach=whole.reach) for each in others)
+    return RangesInFolds(whole, distance / whole.reach, alike)
 
 
 def _reaching(known: MeasuredRange, train: Table, distance: Array, excess: Array) -> MeasuredRange:

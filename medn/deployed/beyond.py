@@ -11,7 +11,7 @@ on larger layers than were learned from decides, or where there is none, the fam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -77,12 +77,23 @@ def seen_from_the_edge(
 
 
 def _work_growth(inputs: Array, nearest: Array, known: MeasuredRange) -> tuple[Array, Array, Array]:
-    """The least, the most and the likely growth of the latency, by what the work is at either end."""
-    places = [known.schema.index(name) for name in WORK_COLUMNS if name in known.schema.names]
-    if not places:
-        return rows_of(inputs, -np.inf), rows_of(inputs, np.inf), rows_of(inputs, 0.0)
-    work, at_edge = inputs.take(places, axis=1), nearest.take(places, axis=1)
-    growths = np.log(np.maximum(work, 1.0)) - np.log(np.maximum(at_edge, 1.0))
+    """The least, the most and the likely growth of the latency, by what the work is at either end.
+
+    Where nothing tells the work, it grows or shrinks at most as all numbers do that lie beyond, multiplied.
+    """
+    work = [known.schema.index(name) for name in WORK_COLUMNS if name in known.schema.names]
+    if not work:
+        sizes = [known.schema.index(name) for name in known.schema.numeric]
+        most = np.abs(_growths(inputs, nearest, sizes)).sum(axis=1) + LEEWAY if sizes else rows_of(inputs, LEEWAY)
+        return -most, most, rows_of(inputs, 0.0)
+    growths = _growths(inputs, nearest, work)
     lowest, highest = growths.min(axis=1, initial=0.0) - LEEWAY, growths.max(axis=1, initial=0.0) + LEEWAY
     # The scarcer of the two resources rules the latency; below the range this is the milder shrinking.
     return lowest, highest, growths.max(axis=1)
+
+
+def _growths(inputs: Array, nearest: Array, places: Sequence[int]) -> Array:
+    """Of these columns, as logarithms."""
+    number, at_edge = inputs.take(places, axis=1), nearest.take(places, axis=1)
+    found: Array = np.log(np.maximum(number, 1.0)) - np.log(np.maximum(at_edge, 1.0))
+    return found

@@ -17,7 +17,7 @@ from medn.core.learn_range import learn_range
 from medn.core.ranges import WORK_COLUMNS
 from medn.core.splits import some_layers
 from medn.core.table import Array, Table
-from medn.deployed.beyond import Beyond, seen_from_the_edge
+from medn.deployed.beyond import BOUNDED, HELD, Beyond, seen_from_the_edge
 from medn.deployed.checked import Checked, Larger, Taken, unpack_checked
 from medn.regressors.families.roofline import plain_roofline
 from medn.regressors.form import Form
@@ -87,6 +87,9 @@ def made_ready(prepared: Prepared, seed: int) -> Prepared:
     roofline = fitted_roofline(prepared.train, seed)
     shipped = roofline if prepared.folds is not None else fitted_roofline(prepared.learned, seed)
     ready = replace(prepared, roofline=roofline, shipped_roofline=shipped, smaller=smaller)
+    if prepared.folds is not None:
+        others = [prepared.train.take(prepared.folds != fold) for fold in range(int(prepared.folds.max()) + 1)]
+        ready = replace(ready, fold_rooflines=tuple(fitted_roofline(each, seed) for each in others))
     ready.work_out()
     return ready
 
@@ -122,6 +125,11 @@ def check(
 def _larger(table: Table, fitted: Fitted, edge: RangeEdge) -> Larger:
     distance, inside = edge.range.place(table.inputs)
     return Larger(beyond(fitted, table.inputs, distance, edge), ~inside, *_taken(table))
+
+
+def usual_way(regressor: Regressor, prepared: Prepared) -> str:
+    """What a family predicts beyond the range before any check, unless the quantity leaves no choice."""
+    return prepared.way or (BOUNDED if regressor.extrapolates else HELD)
 
 
 def beyond(fitted: Fitted, inputs: Array, distance: Array, edge: RangeEdge) -> Beyond:

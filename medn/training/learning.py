@@ -7,17 +7,20 @@ calibrate by, and what ships learns from them too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from medn.core.metrics import best_constant, score
+from medn.core.splits import Rows
 from medn.core.table import Array, Table
+from medn.deployed.beyond import Beyond
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
-from medn.training.extrapolation import beyond
-from medn.training.prepared import Prepared
+from medn.training.extrapolation import beyond, usual_way
+from medn.training.prepared import Prepared, RangeEdge
 
 REFIT_SHARE = 0.25
 """Of the time of a trial in folds, kept for the fit on all rows that may follow."""
@@ -42,6 +45,13 @@ class Exported(Fitted):
         return self.form
 
 
+class FarRows(NamedTuple):
+    """Rows of a fold beyond the others, and what is said of them in every way that they can be predicted."""
+
+    rows: Rows
+    said: Beyond
+
+
 @dataclass(frozen=True, eq=False)
 class Learning:
     """What came of one kind."""
@@ -52,6 +62,8 @@ class Learning:
     """What said so; None for rows in folds, where several did."""
     steps: int | None = None
     """After how many steps these rows err least, those of all folds together; None for a family without steps."""
+    far: tuple[FarRows, ...] = ()
+    """Of rows in folds those that lie beyond what their prediction comes from."""
 
     def error(self, prepared: Prepared) -> float:
         return score(np.exp(self.log_values), prepared.validation.target).mape
@@ -59,7 +71,7 @@ class Learning:
     def held_out(self, prepared: Prepared, way: str) -> Array:
         """Logarithms of what is predicted of all rows held out, as it would ship: in this way beyond the range."""
         if self.fitted is None:
-            return self.log_values
+            return _far_in(self.log_values, self.far, way)
         inputs, (distance, inside) = prepared.held_out.inputs, prepared.held_out_place
         logs = np.log(self.fitted.predict(inputs))
         outside = ~inside
@@ -89,6 +101,7 @@ def _in_folds(regressor: Regressor, tables: Tables, settings: Settings, effort: 
     """Only the first fold reports how it gets on: errors of other folds do not compare with it."""
     folds = {kind: np.asarray(prepared.folds) for kind, prepared in tables.items()}
     log_values = {kind: np.empty(len(prepared.train)) for kind, prepared in tables.items()}
+    far: dict[str, list[FarRows]] = {kind: [] for kind in tables}
     count = max(int(own.max()) for own in folds.values()) + 1
     fitted: list[Mapping[str, Fitted]] = []
     for fold in range(count):
@@ -100,8 +113,34 @@ def _in_folds(regressor: Regressor, tables: Tables, settings: Settings, effort: 
         own = effort.part(max(seconds, 0.0))
         fitted.append(regressor.fit_together(pairs, settings, own if fold == 0 else replace(own, report=UNREPORTED)))
         for kind, (_, held_out) in pairs.items():
-            log_values[kind][folds[kind] == fold] = np.log(fitted[-1][kind].predict(held_out.inputs))
-    return {kind: Learning(log_values[kind], steps=best_steps([each[kind] for each in fitted])) for kind in tables}
+            rows = np.flatnonzero(folds[kind] == fold)
+            log_values[kind][rows] = np.log(fitted[-1][kind].predict(held_out.inputs))
+            far[kind] += _far_rows(fitted[-1][kind], held_out.inputs, rows, tables[kind].fold_edges[fold])
+    return {
+        kind: Learning(
+            _far_in(log_values[kind], far[kind], usual_way(regressor, prepared)),
+            steps=best_steps([each[kind] for each in fitted]),
+            far=tuple(far[kind]),
+        )
+        for kind, prepared in tables.items()
+    }
+
+
+def _far_rows(fitted: Fitted, inputs: Array, rows: Rows, edge: RangeEdge) -> list[FarRows]:
+    """Of the rows of one fold; nothing where none is beyond the others."""
+    distance, inside = edge.range.place(inputs)
+    outside = ~inside
+    if not outside.any():
+        return []
+    return [FarRows(rows[outside], beyond(fitted, inputs[outside], distance[outside], edge))]
+
+
+def _far_in(log_values: Array, far: Iterable[FarRows], way: str) -> Array:
+    """The same values, those beyond what their prediction comes from as they would ship."""
+    found = log_values.copy()
+    for rows, said in far:
+        found[rows] = said.log_value(way)
+    return found
 
 
 def constant_values(prepared: Prepared) -> Array:

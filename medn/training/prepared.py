@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from medn.core.environment import largest_cache_bytes
 from medn.core.errors import MednError, UsageError, reason_of
-from medn.core.learn_range import learn_range, learn_range_in_folds
+from medn.core.learn_range import RangesInFolds, learn_range, learn_range_in_folds
 from medn.core.ranges import Flags, MeasuredRange
 from medn.core.splits import PARTS, Rows, Split, SplitRows, WrongSplit
 from medn.core.table import Array, Table, joined
@@ -70,7 +70,7 @@ class Ranges:
         """Of the rows of `train`: what those that are held out are seen from."""
         rows = self._table.rows
         if rows.folds is not None:
-            return self._in_folds[0]
+            return self.in_folds.whole
         return learn_range(self._part(rows.train), self._part(rows.validation), *self._how)
 
     @cached_property
@@ -83,18 +83,14 @@ class Ranges:
         """Of test rows too."""
         return self._of(np.concatenate([self._table.rows.learned, self._table.rows.test]))
 
-    @property
-    def fold_distance(self) -> Array:
-        """How far each row of `train` lies from the other folds."""
-        return self._in_folds[1]
-
     def _of(self, rows: Rows) -> MeasuredRange:
         """Rows that a range was learned from say nothing about how far off others may lie: that stays as it was."""
         part = self._part(rows)
         return replace(learn_range(part, part, *self._how), slack=self.train.slack, reach=self.train.reach)
 
     @cached_property
-    def _in_folds(self) -> tuple[MeasuredRange, Array]:
+    def in_folds(self) -> RangesInFolds:
+        """Of rows that are in folds."""
         rows = self._table.rows
         return learn_range_in_folds(self._part(rows.train), np.asarray(rows.folds), *self._how)
 
@@ -124,6 +120,8 @@ class Prepared:
     """Fitted once for all families on `train`; None until then, and where the inputs do not tell the work."""
     shipped_roofline: Form | None = None
     """The same on every row that is not for test."""
+    fold_rooflines: tuple[Form | None, ...] = ()
+    """The same on the rows that are not in each fold; none until then, and where there are no folds."""
     smaller: Smaller | None = None
     """Known once for all families; None until then, and where there are too few rows for a check."""
 
@@ -150,6 +148,12 @@ class Prepared:
         """Of every row that is not for test."""
         return RangeEdge(self.ranges.shipped, self.shipped_roofline)
 
+    @property
+    def fold_edges(self) -> list[RangeEdge]:
+        """Of the rows that are not in each fold: what its own are seen from."""
+        others = self.ranges.in_folds.others
+        return [RangeEdge(*both) for both in zip(others, self.fold_rooflines or (None,) * len(others), strict=True)]
+
     @cached_property
     def learned(self) -> Table:
         """Every row that is not for test."""
@@ -166,7 +170,7 @@ class Prepared:
         """How far each row that is held out lies from those that its prediction comes from, and whether it is near."""
         if self.folds is None:
             return self.range.place(self.held_out.inputs)
-        distance = self.ranges.fold_distance
+        distance = self.ranges.in_folds.distance
         return distance, distance <= 1.0
 
     @property

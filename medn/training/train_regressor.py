@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from medn.core.errors import reason_of
 from medn.core.splits import FOLDS
-from medn.deployed.beyond import BOUNDED, HELD
 from medn.deployed.candidate import Candidate
 from medn.deployed.checked import Checked
 from medn.deployed.facts import TRAIN
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings, regressors
 from medn.training.attempt import Attempt, Tried, attempted
-from medn.training.extrapolation import LEAST_WORK, check, checked_share, restored
+from medn.training.extrapolation import LEAST_WORK, check, checked_share, restored, usual_way
 from medn.training.job import Job
 from medn.training.learning import Exported, Learning, are_in_folds, learn, refit
 from medn.training.scoring import judged, way_beyond
@@ -205,7 +204,7 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], refitted: Fitted | None
     blank, prepared, learned = job.candidate(kind), job.tables[kind], tuned.result[kind]
     try:
         check_learned(learned, prepared)
-        way = way_beyond(prepared, checked, BOUNDED if regressors[job.regressor].extrapolates else HELD)
+        way = way_beyond(prepared, checked, usual_way(regressors[job.regressor], prepared))
         form, learned_from = shipped_form(learned, refitted, prepared)
         edge = prepared.edge if learned_from == TRAIN else prepared.shipped_edge
         found = judged(blank, prepared, form, edge, way, learned.held_out(prepared, way), checked)

@@ -25,20 +25,20 @@ def in_turn(rows: int) -> np.ndarray:
 def test_a_fold_that_lies_far_off_is_farther_than_others() -> None:
     table, folds = made_up(60, 0, 0.3), in_turn(60)
     table.inputs[folds == 2] *= 20.0
-    _, distance = learn_range_in_folds(table, folds)
+    distance = learn_range_in_folds(table, folds).distance
     assert distance[folds == 2].min() > distance[folds != 2].max()
     assert distance.max() == pytest.approx(1 / REACH_MARGIN, rel=0.1)
 
 
 def test_rows_of_the_same_origin_lie_about_as_far_from_the_range_as_rows_from_the_other_folds() -> None:
-    known, distance = learn_range_in_folds(made_up(40, 0), in_turn(40))
+    known, distance, _ = learn_range_in_folds(made_up(40, 0), in_turn(40))
     others = known.distance(made_up(400, 1).inputs)
     assert 0.6 < np.median(others) / np.median(distance) < 1.2
 
 
 def test_the_range_of_folds_is_that_of_all_rows() -> None:
     table = made_up(40, 0)
-    known, _ = learn_range_in_folds(table, in_turn(40))
+    known = learn_range_in_folds(table, in_turn(40)).whole
     whole = learn_range(table, table)
     assert np.array_equal(known.low, whole.low)
     assert np.array_equal(known.high, whole.high)

@@ -162,6 +162,21 @@ def test_without_work_columns_the_edge_is_all_that_is_held() -> None:
     assert deployed(Size(), known, BOUNDED).predict(beyond).tolist() == pytest.approx([500.0])
 
 
+def test_without_work_columns_a_latency_grows_at_most_as_all_sizes_multiplied() -> None:
+    class Power(TrueLaw):
+        def log_value(self, inputs: Array) -> Array:
+            return 9 * np.log(inputs[:, 0])
+
+    schema = Schema(("size", "share"))
+    inputs = np.column_stack([np.arange(1.0, 51.0), np.linspace(0.1, 0.9, 50)])
+    train = Table(schema, inputs, np.arange(1.0, 51.0), np.arange(50).astype(str))
+    known = learn_range(train, train)
+    shipped = deployed(Power(), known, BOUNDED)
+    beyond = np.array([[500.0, 0.5], [0.001, 0.5]])
+    growth = np.exp(np.log(shipped.predict(beyond)) - Power().log_value(known.clip(beyond)))
+    assert growth == pytest.approx([2 * 500.0 / known.clip(beyond)[0, 0], 0.5], rel=0.01)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_packed_answers_alike(learned: MeasuredRange, way: str) -> None:
     noisy = replace(made_up(300, 3), target=made_up(300, 3).target * np.exp(np.linspace(-0.2, 0.2, 300)))

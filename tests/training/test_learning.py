@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,17 +13,20 @@ from medn.choosing.ensembling import with_ensembles
 from medn.choosing.evaluation import evaluate_run
 from medn.core.intervals import calibrate_in_folds
 from medn.core.metrics import score
+from medn.core.ranges import MeasuredRange
 from medn.core.splits import Split
 from medn.core.table import Array, Table
 from medn.core.values import told
+from medn.deployed.beyond import BOUNDED, OWN
 from medn.deployed.candidate import deployed_of, scores_of
 from medn.regressors.form import Form
 from medn.regressors.regressor import Effort, Fitted, Regressor, Settings
 from medn.runs.tables import read_source
 from medn.runs.training_table import load_table, table_path
 from medn.training.candidate_store import load_candidates
+from medn.training.extrapolation import made_ready
 from medn.training.learning import Learning, best_steps, learn, refit
-from medn.training.prepared import Prepared, prepare
+from medn.training.prepared import Prepared, RangeEdge, prepare
 from medn.training.scoring import at_level
 from tests.training.in_process import train_here
 
@@ -68,7 +71,41 @@ def prepared(write_run: WriteRun, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def test_no_row_is_predicted_by_what_learned_from_its_layer(prepared: Prepared) -> None:
     learned = learn(Memory(), {"linear": prepared}, {}, Effort())["linear"]
-    assert np.exp(learned.log_values) == pytest.approx(UNKNOWN)
+    assert np.exp(learned.held_out(prepared, OWN)) == pytest.approx(UNKNOWN)
+
+
+@dataclass(frozen=True, eq=False)
+class Exploding(Fitted):
+    """Beyond all measure wherever nothing was measured."""
+
+    known: MeasuredRange
+
+    def predict(self, inputs: Array) -> Array:
+        return np.where(self.known.in_range(inputs), UNKNOWN, 1e9)
+
+    def export(self) -> Form:
+        raise NotImplementedError
+
+
+class Steep(Regressor):
+    name = "steep"
+    description = "grows without bounds"
+    extrapolates = True
+
+    def __init__(self, edges: Iterable[RangeEdge]) -> None:
+        self.edges = iter(edges)
+
+    def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Exploding:
+        return Exploding(next(self.edges).range)
+
+
+def test_rows_beyond_the_other_folds_are_predicted_as_they_would_be_shipped(prepared: Prepared) -> None:
+    ready = made_ready(prepared, 0)
+    learned = learn(Steep(ready.fold_edges), {"linear": ready}, {}, Effort())["linear"]
+    by_itself = np.exp(learned.held_out(ready, OWN))
+    assert 0 < (by_itself > 1e8).sum() < len(by_itself) / 5
+    assert np.exp(learned.log_values).max() < 1e5
+    assert learned.held_out(ready, BOUNDED) == pytest.approx(learned.log_values)
 
 
 def test_what_ships_has_learned_from_every_row_with_the_steps_that_were_best(prepared: Prepared) -> None:
