@@ -199,6 +199,7 @@ def select(
     'laptop.medn'
     """
     need("selection", "optuna", "safetensors")
+    from medn.blocks.learned import learn_compositions
     from medn.choosing.bundling import bundle_run
     from medn.choosing.select_run import select_run
     from medn.selection.budget import Budget
@@ -206,6 +207,7 @@ def select(
     budget = Budget(mode, rows, max_us, max_kb, max_load_ms, weights or {})
     outcome = select_run(Path(run), budget, kinds=_several(kinds), split=_split(pool), refit_all=refit_all)
     bundle = bundle_run(Path(run), outcome.chosen)
+    learn_compositions(Path(run), bundle)
     outcome.check_all_chosen()
     return bundle
 
@@ -248,6 +250,8 @@ def adapt(
     time: Duration = "1m",
     jobs: int = 1,
     regressors: Names = (),
+    max_us: float | None = None,
+    max_kb: float | None = None,
     refit_all: bool = False,
     seed: int = 0,
 ) -> Path:
@@ -255,12 +259,14 @@ def adapt(
 
     Sources are files NAME.medn, or run folders with one; families that lean on them are trained beside some that learn
     from the run alone, and what ships is chosen among all of them. Sources that lie in their runs are learned from as
-    they were measured too. `regressors` names the families where not all usual ones are meant.
+    they were measured too. `regressors` names the families where not all usual ones are meant; `max_us` and `max_kb`
+    limit what ships, as in `select`.
 
     >>> adapt("runs/phone", ["runs/laptop/laptop.medn"])    # doctest: +SKIP
     PosixPath('runs/phone/phone.medn')
     """
     need("training", "optuna", "safetensors")
+    from medn.selection.budget import Budget
     from medn.transfer.adapt_run import adapt_run
 
     files = [Path(source) for source in sources]
@@ -268,6 +274,7 @@ def adapt(
         Path(run),
         files,
         seconds=_seconds(time),
+        budget=Budget(max_us=max_us, max_kb=max_kb),
         families=_several(regressors),
         jobs=jobs,
         refit_all=refit_all,

@@ -20,7 +20,7 @@ from medn.regressors.form import Parts
 from medn.regressors.forms.network import STEPS, NetworkForm, Step, bounds
 from medn.regressors.forms.stack import Stack
 from medn.regressors.sources import Sources, parts_key, sources_of
-from medn.regressors.stacking import restrained
+from medn.regressors.stacking import drawn_to, restrained
 from medn.regressors.views import View
 
 TOGETHER = "known devices together"
@@ -116,10 +116,9 @@ class SharedEncoder:
         logs = np.log(table.target) - growth
         found = self.represented(inputs)
         said = found @ self.weight + self.bias
-        even = np.full(said.shape[1], 1.0 / said.shape[1])
-        mix = restrained(said, logs - said @ even)
-        shares = even + mix.weights
-        weight, constant = self.weight @ shares, float(self.bias @ shares) + mix.constant
+        count = said.shape[1]
+        mix = drawn_to(said, logs, [np.full(count, 1.0 / count)], np.eye(count))
+        weight, constant = self.weight @ mix.weights, float(self.bias @ mix.weights) + mix.constant
         middle, spread = self._usual
         scale = 1.0 / (spread * np.sqrt(found.shape[1]))
         more = restrained((found - middle) * scale, logs - found @ weight - constant)

@@ -32,6 +32,23 @@ class Sources:
     """The form of each device."""
     shared: Any = None
     """What has learned them together, where their rows are known: `medn.regressors.shared_encoder.SharedEncoder`."""
+    laws: tuple[tuple[float, ...], ...] = ()
+    """Weights that speak for themselves before anything is measured on a new device: those of the plain mean, where
+    not every source is a device, and those that follow from a data sheet."""
+
+    @property
+    def known_laws(self) -> tuple[tuple[float, ...], ...]:
+        """The same, with the plain mean where nothing else is known."""
+        count = len(self.names)
+        return self.laws or ((1.0 / count,) * count,)
+
+    @property
+    def single_laws(self) -> tuple[tuple[float, ...], ...]:
+        """Each device by itself, and what follows from a data sheet."""
+        mean, *from_sheets = self.known_laws
+        places = range(len(self.names))
+        devices = (tuple(float(place == own) for place in places) for own in places if mean[own])
+        return *devices, *from_sheets
 
     def logs(self, rows: Array) -> Array:
         """Logarithms of the seconds that each device would take, a column for each, in numbers that fit float32."""
@@ -54,7 +71,7 @@ class Sources:
     @cached_property
     def key(self) -> str:
         """Changes with anything that they are made of."""
-        own = [*self.keys, self.shared.key] if self.shared else self.keys
+        own = [*self.keys, *(map(str, self.laws)), *([self.shared.key] if self.shared else [])]
         hashed = hashlib.sha256("\n".join(own).encode())
         return hashed.hexdigest()[:20]
 
@@ -69,7 +86,7 @@ class Sources:
         """Without what forms have made to be fast, which no other process can use."""
         parts = [(form.parts(), self.views[self.form_of.index(place)].width) for place, form in enumerate(self.forms)]
         kept = {"names": self.names, "views": self.views, "form_of": self.form_of, "shared": self.shared}
-        return {**kept, "parts": parts}
+        return {**kept, "laws": self.laws, "parts": parts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         parts = state.pop("parts")

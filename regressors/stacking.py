@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from medn.core.table import Array, Table
 from medn.regressors.fitted import Learned
@@ -23,6 +25,9 @@ another way must not tilt all others."""
 
 SMALLEST = 1e-9
 
+TEMPERATURE = 0.25
+"""A source counts less by a factor of e for so much more error, as a share of the least."""
+
 
 @dataclass(frozen=True, eq=False)
 class Restrained:
@@ -31,6 +36,11 @@ class Restrained:
     weights: Array
     constant: float
     left_out: Array
+
+
+class Law(NamedTuple):
+    weights: Array
+    constant: float
 
 
 def restrained(columns: Array, residuals: Array) -> Restrained:
@@ -68,20 +78,42 @@ def _error(left_out: Array) -> float:
     return float(np.abs(np.expm1(np.clip(left_out, -5.0, 5.0))).mean())
 
 
+def drawn_to(columns: Array, targets: Array, laws: Sequence[ArrayLike], singles: ArrayLike) -> Law:
+    """Weights for columns and a constant: the mean of as many ridge regressions as there are simple laws to draw them
+    to. Beside those that are given, it is the mean of single ones that count by how much each tells of the rows.
+
+    Which law is best few rows cannot say: the mean of all is nearly as good as the best of them.
+    """
+    simple = [np.asarray(law) for law in (*laws, _alike(columns, targets, np.asarray(singles)))]
+    fits = [restrained(columns, targets - columns @ law) for law in simple]
+    weights = np.mean([law + fit.weights for law, fit in zip(simple, fits, strict=True)], axis=0)
+    return Law(weights, float(np.mean([fit.constant for fit in fits])))
+
+
+def _alike(columns: Array, targets: Array, singles: Array) -> Array:
+    """The mean of laws, those counting more that are nearly right but for a factor."""
+    off = targets[:, None] - columns @ singles.T
+    errors = np.array([_error(own - np.median(own)) for own in off.T])
+    shares = np.exp(-(errors / max(errors.min(), SMALLEST) - 1.0) / TEMPERATURE)
+    return np.asarray(shares @ singles / shares.sum())
+
+
 def stacked(train: Table) -> Stack:
-    """All sources, drawn towards their mean."""
+    """All sources, drawn towards their mean, towards those most alike, and towards what a data sheet says."""
     sources, logs = sources_of(train)
-    even = np.full(logs.shape[1], 1.0 / logs.shape[1])
-    law = restrained(logs, np.log(train.target) - logs @ even)
-    return Stack(sources, (even + law.weights).tolist(), law.constant)
+    law = drawn_to(logs, np.log(train.target), sources.known_laws, sources.single_laws)
+    return Stack(sources, law.weights.tolist(), law.constant)
 
 
 def single_source(train: Table) -> Stack:
-    """The one source that tells most of the rows, with a factor and a power of its seconds."""
+    """The one source that tells most of the rows, or what a data sheet says, with a factor and a power of its
+    seconds."""
     sources, logs = sources_of(train)
-    laws = [restrained(own[:, None], np.log(train.target) - own) for own in logs.T]
-    best = min(range(len(laws)), key=lambda place: _error(laws[place].left_out))
-    return Stack(sources.only([best]), [1.0 + float(laws[best].weights[0])], laws[best].constant)
+    targets, laws = np.log(train.target), [np.array(law) for law in sources.single_laws]
+    fits = [restrained((logs @ law)[:, None], targets - logs @ law) for law in laws]
+    law, fit = min(zip(laws, fits, strict=True), key=lambda each: _error(each[1].left_out))
+    needed = np.flatnonzero(law).tolist()
+    return Stack(sources.only(needed), (law[needed] * (1.0 + float(fit.weights[0]))).tolist(), fit.constant)
 
 
 Fit = Callable[[Table, Table, Settings, Effort], Fitted]

@@ -10,6 +10,7 @@ import typer
 from medn.cli.completion import complete_shipped
 from medn.cli.devices import SourcesArgument
 from medn.cli.output import AsJson, Row, say, write_json, write_rows
+from medn.cli.select import MaxKbOption, MaxUsOption
 from medn.cli.sweep import MixOption, measure, parsed_sweep, seconds_option
 from medn.cli.sweep_adaptive import AimOption
 from medn.cli.sweep_for import BatchSizeOption, ForOption, ThreadsOption, config_text
@@ -77,6 +78,8 @@ def adapt(
     by: ByOption = "medoids",
     sheet: SheetOption = "",
     train_time: TrainTimeOption = None,
+    max_us: MaxUsOption = None,
+    max_kb: MaxKbOption = None,
     refit_all: Annotated[
         bool, typer.Option("--refit-all", help="Ship what was chosen fitted on every row, test rows too.")
     ] = False,
@@ -103,19 +106,23 @@ def adapt(
       medn adapt runs/laptop --device onnxruntime --over "ssh orin" --time 2m
       medn adapt torch.medn mnn.medn --device onnxruntime --config cpu-layers --time 2m
       medn import v100.csv --map cde_conv2d --run runs/v100
-      medn adapt gpus.medn --run runs/v100
+      medn adapt gpus.medn --run runs/v100 --max-kb 500
     """
     from medn.runs.folder import DEFAULT_ROOT
+    from medn.selection.budget import Budget
     from medn.transfer.adapt_run import adapt_run, state_sheet
     from medn.transfer.adapt_sweep import Aim, Wanted
     from medn.transfer.points import WAYS
 
+    budget = Budget(max_us=max_us, max_kb=max_kb)
     need_libraries()
     if by not in WAYS:
         raise UsageError(f"--by: {unknown('way to choose points', by, WAYS)}")
     if points == 0:
         if not device or over or time or until_error:
             raise UsageError("--points 0 measures nothing: it goes with --device, a name of your own, and --sheet")
+        if max_us or max_kb:
+            raise UsageError("--points 0 has one bundle to offer: --max-us and --max-kb go with points")
         drawn = _drawn(UNFUSED, config, models, batch_size, threads)
         wanted = Wanted(device, tuple(names_option(kinds, "--kinds")), _sheet(sheet), drawn=drawn)
         show_zero_shot(wanted, sources, run or DEFAULT_ROOT / f"{device}-adapted", seed, as_json)
@@ -138,6 +145,7 @@ def adapt(
             folder,
             sources,
             seconds=train_time or TRAIN_S,
+            budget=budget,
             families=names_option(regressors, "--regressors"),
             refit_all=refit_all,
             jobs=jobs,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from medn.cli.output import AsJson, say, write_json, write_rows
-from medn.cli.select import ModeOption, RowsOption
+from medn.cli.select import MaxKbOption, ModeOption, RowsOption
 from medn.cli.summary import RunArgument
 from medn.cli.sweep import seconds_option
 from medn.cli.train import names_option, need_libraries
@@ -26,7 +26,7 @@ def programs(
     families: Annotated[str, typer.Option("--families", metavar="A,B", help="Only these families.")] = "",
     mode: ModeOption = "accuracy",
     max_us: Annotated[float | None, typer.Option("--max-us", help="Microseconds a program.")] = None,
-    max_kb: Annotated[float | None, typer.Option("--max-kb", help="Kilobytes (1000 bytes) of the bundle.")] = None,
+    max_kb: MaxKbOption = None,
     rows: RowsOption = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed splits and learns alike.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="RUN/programs.medn if left out.")] = None,

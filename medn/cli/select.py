@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ModeOption = Annotated[
     str, typer.Option("--mode", help="accuracy, balanced, fast or small: what to do with what the limits leave open.")
 ]
+MaxUsOption = Annotated[float | None, typer.Option("--max-us", help="Microseconds a row, mean over kinds.")]
+MaxKbOption = Annotated[float | None, typer.Option("--max-kb", help="Kilobytes (1000 bytes) of the bundle.")]
 RowsOption = Annotated[
     int, typer.Option("--rows", help="The size of queries whose time counts: 1, 100 or 10000 rows at once.")
 ]
@@ -33,8 +36,8 @@ WeightsOption = Annotated[
 def select(
     run: RunArgument,
     mode: ModeOption = "accuracy",
-    max_us: Annotated[float | None, typer.Option("--max-us", help="Microseconds a row, mean over kinds.")] = None,
-    max_kb: Annotated[float | None, typer.Option("--max-kb", help="Kilobytes (1000 bytes) of the bundle.")] = None,
+    max_us: MaxUsOption = None,
+    max_kb: MaxKbOption = None,
     max_load_ms: Annotated[float | None, typer.Option("--max-load-ms", help="Milliseconds to load all kinds.")] = None,
     rows: RowsOption = 1,
     weights: WeightsOption = "",
@@ -63,6 +66,7 @@ def select(
       medn select runs/laptop --refit-all
       medn select runs/laptop --rows 10000 --weights conv2d=10,linear=3
     """
+    from medn.blocks.learned import learn_compositions
     from medn.choosing.bundling import bundle_run
     from medn.choosing.select_run import select_run
     from medn.selection.budget import Budget
@@ -81,10 +85,14 @@ def select(
             on_fit=lambda about: say(f"fitting on every row: {about}"),
         )
     bundle = bundle_run(run, outcome.chosen)
+    learned = learn_compositions(run, bundle)
     if as_json:
-        write_json(_outcome_json(outcome, bundle))
+        compositions = {device: asdict(composition) for device, composition in learned.items()}
+        write_json({**_outcome_json(outcome, bundle), "compositions": compositions})
     else:
         _show(outcome, rows, bundle)
+    for device, composition in learned.items():
+        say(f"{device}: by blocks that were timed, {composition.sentence}")
     if outcome.grown:
         say(outcome.grown)
     if outcome.kept:

@@ -21,6 +21,7 @@ from medn.regressors.shared_encoder import SharedEncoder
 from medn.regressors.sources import Sources, with_sources
 from medn.regressors.views import View
 from medn.runs.tables import KindTable
+from medn.sources.foreseen import Foreseen, endless, laws
 from medn.sources.learned_together import FOLDER as TOGETHER
 from medn.sources.learned_together import (
     learn_together,
@@ -92,10 +93,14 @@ class KnownDevices:
                 reasons[name] = reason_of(error)
         if not views:
             return Usable(None, reasons)
+        parted = _taken_apart(forms)
+        forms |= {name: each.rest for name, each in parted.items()}
+        views |= {name: endless(views[name]) for name in parted}
         own = list({id(form): form for form in forms.values()}.values())  # devices that learned together share one
         places = [next(place for place, form in enumerate(own) if form is forms[name]) for name in views]
-        shared = self._shared(table)
-        return Usable(Sources(tuple(views), tuple(own), tuple(views.values()), tuple(places), shared), reasons)
+        names, shared = tuple(views), self._shared(table)
+        sources = Sources(names, tuple(own), tuple(views.values()), tuple(places), shared, laws(names, parted))
+        return Usable(sources, reasons)
 
     def _shared(self, table: KindTable) -> SharedEncoder | None:
         """The network that has learned a kind on them, as it sees a table."""
@@ -109,6 +114,13 @@ class KnownDevices:
         """The same table with what its rows take on these devices."""
         sources = self.sources(table).sources if self.bundles else None
         return replace(table, table=with_sources(table.table, sources)) if sources else table
+
+
+def _taken_apart(forms: Mapping[str, Form]) -> dict[str, Foreseen]:
+    """Of what predicts devices, by their names, that which other devices among them and a data sheet say."""
+    found = {name: Foreseen.of(form) for name, form in forms.items()}
+    whole = [name for name, own in found.items() if own is None]
+    return {name: own for name, own in found.items() if own and own.weights.keys() <= set(whole)}
 
 
 def source_files(given: Sequence[Path]) -> list[Path]:

@@ -50,6 +50,9 @@ def test_measurements_of_a_run_become_a_bundle(
     assert max(map(len, out.splitlines())) <= 80
     assert "the bundle is" in err
     assert medn(["predict", told["bundle"], "linear", "in_features=100", "out_features=50"]) == 0
+    small = told["bytes"] / 2000
+    assert medn(["adapt", str(known), "--run", str(run), "--train-time", "15s", "--max-kb", f"{small:.1f}"]) == 0
+    assert Path(told["bundle"]).stat().st_size <= 1000 * small
 
 
 def test_devices_are_compared(known: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +78,8 @@ def test_devices_are_compared(known: Path, capsys: Capture, monkeypatch: pytest.
         (["--device", "torch", "--sheet", "peak"], 2, "--sheet: must look like peak_gflops=14130"),
         (["--device", "torch", "--sheet", "peak_flops=1"], 2, "Did you mean 'peak_gflops'?"),
         (["--device", "torch", "--config", "quickstart", "--for", "a.onnx"], 2, "give it or --config, not both"),
+        (["--device", "torch", "--max-kb", "-1"], 2, "max_kb must be above 0 (got -1)"),
+        (["--device", "new", "--points", "0", "--max-kb", "100"], 2, "--points 0 has one bundle to offer"),
         (["--run", "nowhere"], 1, "no run named 'nowhere'"),
     ],
 )

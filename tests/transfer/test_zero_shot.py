@@ -16,15 +16,19 @@ from medn.choosing.select_run import select_run
 from medn.cli.main import run as command
 from medn.core.errors import UsageError
 from medn.core.table import Array
+from medn.deployed.candidate import deployed_of
 from medn.importing.import_table import import_table
 from medn.importing.mapping import ImportMapping
 from medn.predictor.predictor import Predictor
+from medn.regressors.form import Parts
 from medn.runs.folder import RunFolder
+from medn.runs.tables import kind_table, read_source
 from medn.selection.budget import Budget
-from medn.sources.run_sources import KnownDevices
+from medn.sources.run_sources import KnownDevices, source_files
 from medn.training.train_run import train_run
 from medn.transfer.adapt_run import adapt_run
 from medn.transfer.adapt_sweep import Wanted, known_and_pool
+from medn.transfer.sheet_source import sheet_source
 from medn.transfer.zero_shot import ZeroShot, zero_shot
 
 SHEETS = {
@@ -216,3 +220,23 @@ def test_few_measurements_lean_on_what_the_sheet_says(gpus: Path, tmp_path: Path
     batch, inner, outer = layers(12, 0)
     measured = {"batch_size": batch, "in_features": inner, "out_features": outer, "bias": False}
     assert medn.load(outcome.bundle).predict({"kind": "linear", **measured}).in_range.mean() > 0.5
+
+
+def test_what_a_sheet_says_asks_no_device_twice(gpus: Path, tmp_path: Path) -> None:
+    run = write_sheet_run(tmp_path / "new", ("new",), count=12)
+    source, files = read_source(run), source_files([gpus])
+    known = KnownDevices.read([*files, *sheet_source(run, source, files)])
+    table = kind_table(source, "linear", device="new")
+    sources = known.sources(table).sources
+    assert sources is not None
+    assert sources.names == (*sorted(KNOWN), "new from its sheet")
+    assert len({part for form in sources.forms for part in names_inside(form.parts())} & {"stack"}) == 0
+    mean, sheet = sources.known_laws
+    assert mean == pytest.approx([1 / len(KNOWN)] * len(KNOWN) + [0.0])
+    (entry,) = known.bundles[-1].entries
+    whole = deployed_of(entry.latency).form.log_value(table.table.inputs)
+    assert sources.logs(table.table.inputs) @ np.array(sheet) == pytest.approx(whole, abs=0.02)
+
+
+def names_inside(parts: Parts) -> list[str]:
+    return [parts.form, *(name for inner in parts.inner for name in names_inside(inner))]
