@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "capture": {"core", "layer_generators", "devices"},
     "fusion": {"core", "layer_generators", "devices", "capture"},
     "model": {"core", "layer_generators", "devices", "estimator", "capture", "fusion"},
+    "blocks": {"core", "devices", "bundle", "estimator", "runs", "capture", "model"},
     "predictor": {"core", "bundle", "estimator", "capture", "model"},
     "programs": {
         *(
@@ -88,7 +89,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "api": {
         *("core", "layer_generators", "selection", "devices", "runs", "measuring", "training", "choosing", "capture"),
-        *("transfer", "model", "predictor", "drift"),
+        *("transfer", "model", "blocks", "predictor", "drift"),
     },
     "medn": {
         *("checkout", "core", "estimator", "choosing", "capture", "fusion", "model", "predictor", "partition", "api")

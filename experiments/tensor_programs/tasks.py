@@ -21,7 +21,7 @@ from medn.layer_generators.kind import layer_kinds
 
 NETWORKS = (
     *("resnet18", "mobilenetv2_050", "regnetx_002", "vit_tiny_patch16_224", "convnext_atto", "mixer_s32_224"),
-    *("efficientnet_b0", "mobilenetv3_small_100"),
+    *("efficientnet_b0", "mobilenetv3_small_100", "repvgg_a0", "densenet121", "ghostnet_100", "edgenext_xx_small"),
 )
 DEVICES = ("tvm-x86-64", "tvm-avx", "tvm-avx2")
 TASKS = 10

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from medn import __version__
 from medn.bundle.archive import LIMITS, BadBundle, Json, Limits, archive_bytes, read_archive, write_archive
-from medn.bundle.checks import check_candidate, check_declared, check_rates, check_revision, check_usual
+from medn.bundle.checks import (
+    check_candidate,
+    check_compositions,
+    check_declared,
+    check_rates,
+    check_revision,
+    check_usual,
+)
 from medn.core.checking import check_name
 from medn.core.errors import MednError, UsageError
 from medn.core.plugins import BRING
@@ -86,6 +93,8 @@ class Bundle:
     """What drives each device, where that is not its name."""
     streaming: Mapping[str, float] = field(default_factory=dict)
     """The most bytes per second that a measured layer read from memory, by device."""
+    compositions: Mapping[str, Mapping[str, float | bool]] = field(default_factory=dict)
+    """How layers compose into models, by device, where that was learned from blocks of models beside the layers."""
 
     def backend(self, device: str) -> str:
         return self.backends.get(device, device)
@@ -145,6 +154,8 @@ def _packed(bundle: Bundle, first: int = 0) -> tuple[Json, dict[str, bytes]]:
         "streaming": dict(bundle.streaming),
         "entries": entries,
     }
+    if bundle.compositions:
+        manifest["compositions"] = plain(bundle.compositions)
     return manifest, parts
 
 
@@ -170,6 +181,7 @@ def read_bundle(path: Path, limits: Limits = LIMITS) -> Bundle:
             str(manifest["medn"]),
             {str(device): str(backend) for device, backend in manifest.get("backends", {}).items()},
             check_rates(manifest.get("streaming", {})),
+            check_compositions(manifest.get("compositions", {})),
         )
         for name in (bundle.name, bundle.made_by, *bundle.backends, *bundle.backends.values()):
             check_name("a name in it", name)

@@ -55,6 +55,14 @@ def check_rates(written: Mapping[str, Any]) -> dict[str, float]:
     return {str(device): float(rate) for device, rate in written.items()}
 
 
+def check_compositions(written: Mapping[str, Any]) -> dict[str, dict[str, float | bool]]:
+    """Coefficients by device and name; what they mean is known, and checked, where models are predicted."""
+    for device, coefficients in written.items():
+        check_name("a device that layers compose on", device)
+        check_numbers("how layers compose", [value for value in coefficients.values() if not isinstance(value, bool)])
+    return {str(device): dict(coefficients) for device, coefficients in written.items()}
+
+
 def check_usual(usual: Mapping[str, Any], candidate: Candidate) -> None:
     """What stands in for a column that a query leaves out must be what the column holds."""
     numbers = candidate.facts.schema.numeric if candidate.facts.schema else ()

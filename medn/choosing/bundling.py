@@ -25,6 +25,8 @@ from medn.training.further_quantities import Further, load_further
 
 SUFFIX = ".medn"
 LARGEST_SIZE = 10**9
+COMPOSITION_BYTES = 500
+"""More than the manifest takes to say how layers compose on a device, which is learned from blocks afterwards."""
 COMMAS = 2
 """In the manifest, between an entry and the next: in the list of entries and in that of parts."""
 
@@ -62,6 +64,8 @@ class Shipping:
     further: Further
     environments: Mapping[str, Any]
     backends: Mapping[str, str]
+    composing: frozenset[str]
+    """The devices with blocks, which tell how layers compose."""
 
     @classmethod
     def of(cls, folder: Path, candidates: Collection[Candidate]) -> Shipping:
@@ -90,23 +94,25 @@ class Sizes:
         self.shipping = Shipping.of(folder, candidates)
         self.name = folder.resolve().name
         self.last = max(len(candidates) - 1, 0)
-        self.fixed = bundle_size(self.shipping.bundle(self.name, ()))
+        self._empty = bundle_size(self.shipping.bundle(self.name, ()))
+        self.fixed = self._empty + COMPOSITION_BYTES * len(self.shipping.composing)
         """What a bundle has before anything is in it."""
 
     def added(self, candidate: Candidate, costs: FormCosts) -> int:
         """What a candidate adds. Its own size stands in it as well, and takes no more room than the number here."""
         told = replace(candidate, costs=replace(costs, bytes=LARGEST_SIZE))
         whole = bundle_size(self.shipping.bundle(self.name, (told,)), self.last)
-        return whole - self.fixed + COMMAS
+        return whole - self._empty + COMMAS
 
 
-def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The environments that were measured, and the backends of devices with names of their own."""
+def _machines(folder: Path) -> tuple[dict[str, Any], dict[str, str], frozenset[str]]:
+    """The environments that were measured, the backends of devices with names of their own, the devices with blocks."""
     if not (folder / JOURNAL_NAME).is_file():
-        return {}, {}
+        return {}, {}, frozenset()
     with RunFolder(folder).store(must_exist=True) as store:
         written = (store.read_note("config") or {}).get("backends", {})
-        return store.environments(), {name: backend for name, backend in written.items() if name != backend}
+        own_names = {name: backend for name, backend in written.items() if name != backend}
+        return store.environments(), own_names, frozenset(block.device for block, _ in store.blocks())
 
 
 def _trained(folder: Path, candidates: Collection[Candidate]) -> Trained | None:

@@ -13,10 +13,9 @@ import typer
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.predict import BundleArgument, DeviceOption
 from medn.core.errors import UsageError
-from medn.core.units import format_latency, percent
+from medn.core.units import format_latency
 
 if TYPE_CHECKING:
-    from medn.model.composition import Composition
     from medn.model.prepared_model import PreparedModel
     from medn.predictor.predictor import Predictor
 
@@ -90,7 +89,7 @@ def compose(
         write_json({"composition": asdict(composition), "models": rows})
     else:
         write_rows([{name: _readable(name, value) for name, value in row.items()} for row in rows], as_json=False)
-        say(_description(composition))
+        say(composition.sentence)
     composition.save(out)
     say(f"written to {out}; use it: medn predict {bundle} MODEL --composition {out}")
 
@@ -143,9 +142,3 @@ def _readable(name: str, value: Any) -> str:
     if name.endswith("_s"):
         return format_latency(value)
     return f"{value:+.1%}" if name == "error" else str(value)
-
-
-def _description(composition: Composition) -> str:
-    stretched = f"{composition.stretch:.2f} times as long as alone, {format_latency(composition.overhead_s)} more each"
-    shares = f"{percent(composition.small_share)} (small models) to {percent(composition.large_share)} (large ones)"
-    return f"layers take {stretched}, and {shares} of what a cold cache adds"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +59,7 @@ def summary(
 
 
 def summary_json(run_summary: RunSummary, store: Store) -> dict[str, Any]:
-    return {**run_summary.as_json(), "environments": store.environments()}
+    return {**run_summary.as_json(), "environments": store.environments(), "blocks": _blocks_json(store)}
 
 
 def write_summary(run_summary: RunSummary, store: Store, *, verbose: bool = False) -> None:
@@ -88,8 +89,22 @@ def _overview(run_summary: RunSummary, store: Store) -> Row:
         **_calm(run_summary),
         "disturbed samples": percent(run_summary.disturbed_samples),
         **({"visits by processor time": by_processor} if (by_processor := run_summary.processor_time_visits) else {}),
+        **({"blocks of models": "; ".join(blocks)} if (blocks := _timed_blocks(store)) else {}),
         "measured on": "; ".join(describe_environment(environment) for environment in store.environments().values()),
     }
+
+
+def _timed_blocks(store: Store) -> list[str]:
+    """A sentence for each model whose blocks were timed beside its layers."""
+    from medn.blocks.stays import stays_made
+
+    return [f"{case}: {blocks} in turns, {stays} stays" for case, (blocks, stays) in stays_made(store).items()]
+
+
+def _blocks_json(store: Store) -> list[dict[str, Any]]:
+    from medn.blocks.stays import stays_made
+
+    return [{**asdict(case), "blocks": blocks, "stays": stays} for case, (blocks, stays) in stays_made(store).items()]
 
 
 def _calm(run_summary: RunSummary) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +16,14 @@ from medn.cli.export import write_dataset
 from medn.cli.output import AsJson, say, write_json, write_rows
 from medn.cli.summary import summary_json, write_summary
 from medn.cli.sweep_adaptive import AdaptiveOption, AimOption, adaptive_sweep, check_has_end, say_end
+from medn.cli.sweep_blocks import block_cases, block_stays, say_planned_blocks
 from medn.cli.sweep_for import BatchSizeOption, DeviceOption, ForOption, ThreadsOption, config_text, keep_config
 from medn.core.errors import DeviceUnavailable, TooNoisy, UsageError
 from medn.core.shipped import CONFIGS, found_file
 from medn.core.units import format_duration, percent
 
 if TYPE_CHECKING:
+    from medn.core.values import Point, Visit
     from medn.layer_generators.sweep import SweepConfig
     from medn.measuring.sweep import NextPoints
     from medn.runs.folder import RunFolder
@@ -80,7 +82,8 @@ def sweep(
 
     Every visit is kept as soon as it is made. The same command again goes on where the last one stopped.
     --for makes a config for models and keeps it in the run, as sweep.yaml: their own layers first, as the device runs
-    them, then layers like them with other sizes. --dry-run prints it.
+    them, then layers like them with other sizes. --dry-run prints it. Some blocks of the models are timed beside, to
+    learn how their layers compose here; the models themselves are not.
     --until-error and --adaptive choose the points while measuring, where they tell most about all others.
 
     \b
@@ -93,6 +96,7 @@ def sweep(
       medn sweep --for timm:resnet18 --adaptive --time 5m
     """
     chosen, made = chosen_config(config, models, devices, batch_size, threads, points, time)
+    cases = block_cases(chosen, [*models, *config], batch_size, threads) if models else ()
     seconds = chosen.budget.time_s if time is None else time
     adaptive = adaptive or until_error is not None
     check_has_end(chosen, adaptive, until_error, seconds)
@@ -100,6 +104,7 @@ def sweep(
         if made is not None and not as_json:
             typer.echo(made, nl=False)
         _write_plan(chosen, seconds, as_json, table=made is None)
+        say_planned_blocks(cases, seconds)
         return
     from medn.runs.folder import DEFAULT_ROOT, RunFolder
 
@@ -108,7 +113,11 @@ def sweep(
         kept = keep_config(folder, made)
         say(f"the config is {kept}; to use it again, edited or not: medn sweep {kept} --run {folder.path}")
     choosing = adaptive_sweep(chosen, folder, until_error, seconds) if adaptive else None
-    done = measure(chosen, folder, seconds, mix_environments, choosing.next_points if choosing else None)
+    next_points = choosing.next_points if choosing else None
+    say_planned_blocks(cases, seconds)
+    with block_stays(folder, cases, seconds) as stays:
+        done = measure(chosen, folder, seconds, mix_environments, next_points, stays.after_visit)
+        stays.finish()
     if choosing:
         done["ended_by"] = choosing.last.end if choosing.last else ""
         if done["finished"]:
@@ -216,19 +225,28 @@ def measure(
     seconds: float | None,
     mix_environments: bool,
     next_points: NextPoints | None = None,
+    after_visit: Callable[[int, int], None] = lambda done, planned: None,
 ) -> dict[str, Any]:
-    """Run the sweep, telling how far it is and how it ended; `next_points` chooses points instead of the config."""
+    """Run the sweep, telling how far it is and how it ended; `next_points` chooses points instead of the config.
+
+    `after_visit` is told how many of the planned visits are made, and may measure something else then.
+    """
     from medn.cli.progress import SweepProgress
     from medn.measuring.sweep import run_sweep
 
     with SweepProgress(seconds, grows=next_points is not None) as progress, ended_by_signals():
+
+        def on_visit(pass_number: int, visits: int, planned: int, point: Point, visit: Visit) -> None:
+            progress.on_visit(pass_number, visits, planned, point, visit)
+            after_visit(visits, planned)
+
         try:
             outcome = run_sweep(
                 config,
                 folder,
                 seconds=seconds,
                 mix_environments=mix_environments,
-                on_visit=progress.on_visit,
+                on_visit=on_visit,
                 on_link=lambda machine, sentence: say(f"{machine}: {sentence.removeprefix(f'{machine}: ')}"),
                 next_points=next_points,
             )

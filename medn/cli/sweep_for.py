@@ -57,7 +57,7 @@ def config_text(
     from medn.model.sweep_config import as_yaml
 
     chosen = _devices(devices)
-    sizes = _batch_sizes(batch_sizes)
+    sizes = batch_sizes_of(batch_sizes)
     models = {source: _read(source, sizes) for source in sources}
     for source, model in models.items():
         _tell_unknown(source, model)
@@ -104,7 +104,7 @@ def _devices(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(spelled))
 
 
-def _batch_sizes(text: str) -> list[int]:
+def batch_sizes_of(text: str) -> list[int]:
     try:
         sizes = sorted({int(part) for part in text.split(",")}) if text else []
     except ValueError:

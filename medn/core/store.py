@@ -59,6 +59,21 @@ CREATE TABLE points (
 _PROGRAMS = "CREATE TABLE IF NOT EXISTS programs (point_key TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID"
 """Made with the first program that is kept, and read by nobody who does not ask for programs."""
 
+_BLOCKS = (
+    """
+CREATE TABLE IF NOT EXISTS blocks (
+    key TEXT PRIMARY KEY, device TEXT NOT NULL, content BLOB NOT NULL
+) WITHOUT ROWID
+""",
+    """
+CREATE TABLE IF NOT EXISTS block_visits (
+    block_key TEXT NOT NULL REFERENCES blocks (key), started_at REAL NOT NULL, samples BLOB NOT NULL,
+    UNIQUE (block_key, started_at)
+)
+""",
+)
+"""Blocks of models and what they took, made with the first of them, and read by nobody who does not ask for blocks."""
+
 _PLAIN_FIELDS = (
     *("point_key", "pass_number", "environment_id", "started_at", "elapsed_s", "status", "reason"),
     *("utilization_measured", "utilization_during", "reference_s", "output_error"),
@@ -79,6 +94,27 @@ _LATER = {
 """What gives the columns that later versions added in each version, as SQL."""
 
 _VISIT_SLOTS = ", ".join("?" * len(f"{_KEPT_COLUMNS}, {_LATER_COLUMNS}".split(", ")))
+
+
+@dataclass(frozen=True)
+class MeasuredBlock:
+    """A block of a model on a device, as it was timed."""
+
+    device: str
+    content: Mapping[str, Any]
+    """All that is to be known of it, as plain values."""
+
+    @property
+    def key(self) -> str:
+        return content_key([self.device, self.content])
+
+
+@dataclass(frozen=True, eq=False)
+class BlockVisit:
+    """One stay at a block, with every raw sample."""
+
+    started_at: float
+    samples: Samples
 
 
 @dataclass(frozen=True)
@@ -267,6 +303,21 @@ class Store:
         packed = zlib.compress(canonical_json(program).encode())
         self._connection.execute("INSERT OR IGNORE INTO programs VALUES (?, ?)", (point_key, packed))
 
+    def record_blocks(self, entries: Iterable[tuple[MeasuredBlock, BlockVisit]]) -> None:
+        """Commit visits to blocks, all of them or none. One that is already there stays as it is."""
+        with self._transaction():
+            for block, visit in entries:
+                for statement in _BLOCKS:
+                    self._connection.execute(statement)
+                packed = zlib.compress(canonical_json(block.content).encode())
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", (block.key, block.device, packed)
+                )
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO block_visits VALUES (?, ?, ?)",
+                    (block.key, visit.started_at, _packed_samples(visit.samples)),
+                )
+
     def move_visits(self, environment_id: str, device: str, to: str) -> int:
         """Have the visits to a device that were made in an environment count as those to another; how many they are.
 
@@ -365,6 +416,23 @@ class Store:
             for key, content in self._rows("SELECT point_key, content FROM programs ORDER BY point_key"):
                 yield key, json.loads(zlib.decompress(content))
 
+    def blocks(self) -> Iterator[tuple[MeasuredBlock, tuple[BlockVisit, ...]]]:
+        """The blocks of models that were timed, in the order in which they were kept, with all visits to each."""
+        if not list(self._rows("SELECT 1 FROM sqlite_master WHERE name = 'block_visits'")):
+            return
+        query = (
+            "SELECT key, device, content, started_at, samples FROM block_visits JOIN blocks ON key = block_key "
+            "ORDER BY block_visits.rowid"
+        )
+        visits: dict[str, list[BlockVisit]] = {}
+        blocks: dict[str, MeasuredBlock] = {}
+        for key, device, content, started_at, samples in self._rows(query):
+            if key not in blocks:
+                blocks[key] = MeasuredBlock(device, json.loads(zlib.decompress(content)))
+            visits.setdefault(key, []).append(BlockVisit(started_at, _unpacked_samples(samples)))
+        for key, block in blocks.items():
+            yield block, tuple(visits[key])
+
     def measurements(self, kind: str | None = None) -> Iterator[Measurement]:
         """Every point with all its visits, in the order of passes."""
         columns = f"{_KEPT_COLUMNS}, {_LATER[self._version()]}"
@@ -383,21 +451,28 @@ def _condition_reader() -> Callable[[str], Condition]:
     return cache(lambda written: Condition(**json.loads(written)))
 
 
+def _packed_samples(samples: Samples) -> bytes:
+    return np.array([samples.wall_s, samples.cpu_s, samples.preempted], dtype="<f4").tobytes()
+
+
+def _unpacked_samples(packed: bytes, calls_per_sample: int = 1) -> Samples:
+    wall_s, cpu_s, preempted = np.frombuffer(packed, dtype="<f4").reshape(3, -1).astype(np.float64)
+    return Samples(wall_s, cpu_s, preempted > 0, calls_per_sample)
+
+
 def _visit_to_row(visit: Visit) -> tuple[object, ...]:
-    samples = np.array([visit.samples.wall_s, visit.samples.cpu_s, visit.samples.preempted], dtype="<f4")
     plain = (getattr(visit, name) for name in _PLAIN_FIELDS)
     packed = (
         canonical_json(dict(each)) for each in (visit.probes, visit.quantities, visit.reference_runs, visit.state)
     )
-    return (*plain, samples.tobytes(), visit.samples.calls_per_sample, *packed)
+    return (*plain, _packed_samples(visit.samples), visit.samples.calls_per_sample, *packed)
 
 
 def _visit_from_row(row: tuple[Any, ...]) -> Visit:
     *plain, samples, calls_per_sample, probes, quantities, reference_runs, state = row
-    wall_s, cpu_s, preempted = np.frombuffer(samples, dtype="<f4").reshape(3, -1).astype(np.float64)
     return Visit(
         **dict(zip(_PLAIN_FIELDS, plain, strict=True)),
-        samples=Samples(wall_s, cpu_s, preempted > 0, calls_per_sample),
+        samples=_unpacked_samples(samples, calls_per_sample),
         probes=json.loads(probes),
         quantities=json.loads(quantities),
         reference_runs=json.loads(reference_runs),

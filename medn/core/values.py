@@ -219,6 +219,10 @@ class Samples:
         """Processor times, shortest first; never more than the wall time, which stands in where none was counted."""
         return np.sort(np.where(self.cpu_s > 0, np.fmin(self.cpu_s, self.wall_s), self.wall_s))
 
+    def shortest_s(self, by_processor_time: bool) -> float:
+        """The shortest sample; by processor time, if that tells, where every one was interrupted."""
+        return float((self.ordered_processor if by_processor_time and self.all_preempted else self.ordered)[0])
+
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
 

@@ -71,6 +71,9 @@ class Runner(ABC):
     def outputs(self) -> list[NDArray[np.float32]]:
         """What the last run gave, on the host."""
 
+    def forget(self) -> None:
+        """Let go of the outputs, as a model does of what its layers pass on."""
+
     def conversion_share(self) -> float:
         """Which share of a run converts data from and to the layout of tensors outside: none where there is no other.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from medn.core.errors import StoreError, TooNoisy, UsageError
 from medn.core.statistic import choose_target
-from medn.core.store import Store
+from medn.core.store import BlockVisit, MeasuredBlock, Store
 from medn.core.units import percent
 from medn.core.values import Measurement, Point, Visit
 from medn.merging.device_names import DeviceNames, check_one_environment, names_kept_apart, own_names
@@ -87,6 +87,7 @@ def merge_runs(
         # One commit for all of them: a run that is half merged could not be told from one with fewer points.
         # What is held already comes first, so that its passes keep their numbers; the journal leaves it as it is.
         store.record(_counted(_visits([*held, *sources]), on_visits))
+        store.record_blocks(_blocks(sources))
         measurements, chosen = read_measured(store)
         record_target(store, chosen)
     visits = sum(len(measurement.visits) for measurement in measurements)
@@ -203,6 +204,13 @@ def _visits(runs: Sequence[tuple[SourceRun, Mapping[str, str]]]) -> Iterator[tup
                 number = visit.pass_number if visit.pass_number not in taken else max(taken) + 1
                 taken.add(number)
                 yield point, replace(visit, point_key=point.key, pass_number=number, program=program)
+
+
+def _blocks(runs: Sequence[tuple[SourceRun, Mapping[str, str]]]) -> Iterator[tuple[MeasuredBlock, BlockVisit]]:
+    for run, names in runs:
+        for block, visits in run.blocks:
+            named = replace(block, device=names.get(block.device, block.device))
+            yield from ((named, visit) for visit in visits)
 
 
 def _counted(

@@ -11,7 +11,7 @@ from medn.core.calm import with_calm
 from medn.core.errors import NothingMeasured, StoreError, UsageError
 from medn.core.mistaken import told_instead
 from medn.core.preempted import with_processor_time
-from medn.core.store import JOURNAL_NAME, Store
+from medn.core.store import JOURNAL_NAME, BlockVisit, MeasuredBlock, Store
 from medn.core.values import Measurement, Visit
 from medn.runs.folder import RunFolder
 from medn.runs.stated_dtypes import read_dtypes
@@ -36,6 +36,8 @@ class SourceRun:
     probe_reasons: Mapping[str, str]
     programs: Mapping[str, Mapping[str, Any]]
     """Tensor programs that were measured, by the keys of their points."""
+    blocks: Sequence[tuple[MeasuredBlock, Sequence[BlockVisit]]]
+    """Blocks of models that were timed."""
 
     @property
     def visits(self) -> int:
@@ -82,6 +84,7 @@ def read_held(store: Store, path: Path, name: str) -> SourceRun:
         read_dtypes(store),
         store.read_note("probe_reasons") or {},
         dict(store.programs()),
+        list(store.blocks()),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from medn.core.environment import DEFAULT_CACHE_BYTES
 from medn.core.errors import StoreError, UsageError
 from medn.core.intervals import LEVEL
+from medn.core.units import format_latency, percent
 
 BATCH_ERROR = 0.1
 """How far off a model is for each doubling of its batch size beyond those that were fitted, where these cannot tell:
@@ -87,6 +88,12 @@ class Composition:
         """
         return math.hypot(self.error * latency_s, unlike_s, self.batch_error * self.doublings(batch_size) * latency_s)
 
+    @property
+    def sentence(self) -> str:
+        stretched = f"{self.stretch:.2f} times as long as alone, {format_latency(self.overhead_s)} more each"
+        shares = f"{percent(self.small_share)} (small models) to {percent(self.large_share)} (large ones)"
+        return f"layers take {stretched}, and {shares} of what a cold cache adds"
+
     def save(self, path: str | Path) -> None:
         """Write it as JSON, for `load_composition`."""
         try:
@@ -114,18 +121,23 @@ def load_composition(path: str | Path) -> Composition:
     >>> load_composition("composition.json").stretch
     1.1
     """
-    names = [field.name for field in fields(Composition)]
     try:
         content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise UsageError(f"{path}: not a composition: {error}") from None
+    return composition_from(content, str(path))
+
+
+def composition_from(content: Any, source: str) -> Composition:
+    """The same from what a file holds; `source` is what errors call it."""
+    names = [field.name for field in fields(Composition)]
     if not isinstance(content, dict) or not content or not set(content) <= set(names):
-        raise UsageError(f"{path}: not a composition: must be an object with some of {', '.join(names)}")
+        raise UsageError(f"{source}: not a composition: must be an object with some of {', '.join(names)}")
     if not all(type(value) in ((bool,) if name == "elsewhere" else (int, float)) for name, value in content.items()):
-        raise UsageError(f"{path}: not a composition: every value must be a number, and elsewhere true or false")
+        raise UsageError(f"{source}: not a composition: every value must be a number, and elsewhere true or false")
     try:
         return Composition(**content)
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError(f"{source}: {error}") from None

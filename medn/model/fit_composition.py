@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -38,17 +38,36 @@ RIDGE = 1e-4
 """How much a share of 1 counts beside a relative error of 1: what the measurements cannot tell stays at nothing."""
 
 
+class Prior(NamedTuple):
+    """What is known of a composition before anything is fitted, and how much it counts beside a relative error."""
+
+    composition: Composition = HOT
+    weight: float = RIDGE
+
+    def coefficients(self, usual_s: float) -> Array:
+        """As they are fitted, in the order of `BOUNDS`."""
+        told = self.composition
+        shares = (told.conversion_share, told.small_share, told.large_share)
+        return np.array([told.stretch - 1, *shares, told.overhead_s / usual_s])
+
+
+AS_ALONE = Prior()
+
+
 def fit_composition(
     predictor: LayerPredictor,
     measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
     cache_bytes: float | None = None,
     coefficients: Collection[Coefficient] = tuple(BOUNDS),
     networks: Sequence[Hashable] | None = None,
+    prior: Prior = AS_ALONE,
+    working_bytes: Sequence[float] | None = None,
 ) -> Composition:
     """The composition under which whole models take as long as they were measured to, by least squares on the
     relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. Coefficients that
     are not named stay as if layers ran alone. `networks` says which of the models are one network at several batch
-    sizes; left out, each is another one.
+    sizes; left out, each is another one. What the models cannot tell stays as the `prior` says; left out, as if layers
+    ran alone. `working_bytes` are of what surrounds each model where it is a part of a larger one.
 
     >>> import medn, torch
     >>> predictor = medn.load("runs/laptop/laptop.medn")
@@ -58,7 +77,7 @@ def fit_composition(
     >>> round(fitted.stretch, 1)
     1.5
     """
-    problem = least_squares_problem(predictor, measured, cache_bytes, coefficients, networks)
+    problem = least_squares_problem(predictor, measured, cache_bytes, coefficients, networks, prior, working_bytes)
     sizes = problem.batch_sizes
     everything = np.ones(len(problem.models), dtype=np.bool_)
     fitted = replace(problem.solve(everything), smallest_batch=float(sizes.min()), largest_batch=float(sizes.max()))
@@ -100,6 +119,7 @@ class LeastSquaresProblem:
     """The share of the measured time that the layers alone do not explain."""
     usual_s: float
     """The time of a layer, so that all coefficients are about 1."""
+    prior: Prior
 
     @property
     def batch_sizes(self) -> Array:
@@ -107,11 +127,14 @@ class LeastSquaresProblem:
 
     def solve(self, models: Flags) -> Composition:
         """Fitted to some of the models."""
-        solution: dict[str, Any] = dict(
-            zip(BOUNDS, _bounded_least_squares(self.terms[models], self.missing[models]), strict=True)
-        )
+        found = _bounded_least_squares(self.terms[models], self.missing[models], *self._prior)
+        solution: dict[str, Any] = dict(zip(BOUNDS, found, strict=True))
         solution |= {"stretch": 1 + solution["stretch"], "overhead_s": self.usual_s * solution["overhead_s"]}
         return replace(self.start, **solution)
+
+    @property
+    def _prior(self) -> tuple[Array, float]:
+        return self.prior.coefficients(self.usual_s), self.prior.weight
 
     def other_networks(self, model: int) -> Flags:
         return np.array([network != self.networks[model] for network in self.networks])
@@ -121,9 +144,11 @@ class LeastSquaresProblem:
         of what was measured explain. None where no other is left."""
         if not fitted.any():
             return None
-        predicted = self.models[model].predict(composition=self.solve(fitted))
-        error_s = abs(self.seconds[model] - predicted.latency_s)
-        return beyond(error_s, predicted.unlike_s) / predicted.latency_s
+        composition = self.solve(fitted)
+        solution = Prior(composition).coefficients(self.usual_s)
+        predicted_s = float(self.seconds[model]) * float(1 - self.missing[model] + self.terms[model] @ solution)
+        unlike_s = self.models[model].predict(composition=composition).unlike_s
+        return beyond(abs(float(self.seconds[model]) - predicted_s), unlike_s) / predicted_s
 
 
 def beyond(error: float, explained: float) -> float:
@@ -141,6 +166,8 @@ def least_squares_problem(
     cache_bytes: float | None = None,
     coefficients: Collection[Coefficient] = tuple(BOUNDS),
     networks: Sequence[Hashable] | None = None,
+    prior: Prior = AS_ALONE,
+    working_bytes: Sequence[float] | None = None,
 ) -> LeastSquaresProblem:
     """As `fit_composition` takes them."""
     levels = [predictor.estimator(kind).deployed.interval.level for kind in predictor.kinds]
@@ -148,13 +175,14 @@ def least_squares_problem(
         cache_bytes=cache_bytes or largest_cache_bytes(predictor.bundle.environments), level=min(levels, default=LEVEL)
     )
     models, times, rows = [], [], []
-    for model, seconds in measured:
+    for number, (model, seconds) in enumerate(measured):
         if not 0 < seconds < math.inf:
             raise UsageError(f"measured seconds: must be above 0 (got {seconds})")
         prepared = model if isinstance(model, PreparedModel) else PreparedModel(predictor, model)
         models.append(prepared)
         times.append(seconds)
-        rows.append([term_s / seconds for term_s in _terms_s(prepared, start)])
+        around = None if working_bytes is None else working_bytes[number]
+        rows.append([term_s / seconds for term_s in _terms_s(prepared, start, around)])
     if not rows:
         raise UsageError("a composition is fitted to measured models: give at least one")
     names = tuple(range(len(models)) if networks is None else networks)
@@ -165,7 +193,8 @@ def least_squares_problem(
     usual_s = float(1 / terms[:, -1].mean())
     terms[:, -1] *= usual_s
     terms[:, [name not in coefficients for name in BOUNDS]] = 0
-    return LeastSquaresProblem(start, tuple(models), names, measured_s, terms, 1 - alone_s / measured_s, usual_s)
+    missing = 1 - alone_s / measured_s
+    return LeastSquaresProblem(start, tuple(models), names, measured_s, terms, missing, usual_s, prior)
 
 
 def model_error(problem: LeastSquaresProblem) -> float:
@@ -195,20 +224,20 @@ def _covering(errors: Sequence[float], level: float) -> float:
     return sorted(errors)[min(len(errors), math.ceil(level * (len(errors) + 1))) - 1]
 
 
-def _bounded_least_squares(terms: Array, missing: Array) -> list[float]:
+def _bounded_least_squares(terms: Array, missing: Array, prior: Array, weight: float) -> list[float]:
     """The coefficients within their bounds."""
     from scipy.optimize import lsq_linear
 
     low, high = zip(*BOUNDS.values(), strict=True)
-    penalty = math.sqrt(RIDGE) * np.eye(len(BOUNDS))
-    solution = lsq_linear(np.vstack([terms, penalty]), np.append(missing, np.zeros(len(BOUNDS))), (low, high)).x
-    return [float(value) for value in np.clip(solution, low, high)]
+    root = math.sqrt(weight)
+    solution = lsq_linear(np.vstack([terms, root * np.eye(len(BOUNDS))]), np.append(missing, root * prior), (low, high))
+    return [float(value) for value in np.clip(solution.x, low, high)]
 
 
-def _terms_s(prepared: PreparedModel, start: Composition) -> tuple[float, ...]:
+def _terms_s(prepared: PreparedModel, start: Composition, working_bytes: float | None) -> tuple[float, ...]:
     """What each coefficient adds to a model's seconds where it is 1, in the order of `BOUNDS`."""
     alone, cold, converted = (prepared.predict(composition=way) for way in (HOT, everywhere(1.0), CONVERTED))
-    largeness, cold_s = start.largeness(alone.memory_bytes), cold.latency_s - alone.latency_s
-    converting_s = converted.latency_s - alone.latency_s
+    largeness = start.largeness(alone.memory_bytes if working_bytes is None else working_bytes)
+    cold_s, converting_s = cold.latency_s - alone.latency_s, converted.latency_s - alone.latency_s
     runs = sum(layer.repeats for layer in prepared.executed.layers)
     return alone.latency_s, converting_s, cold_s * (1 - largeness), cold_s * largeness, runs

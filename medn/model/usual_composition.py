@@ -2,7 +2,7 @@
 
 Fitted by `python -m experiments.whole_models` to nine networks at batch sizes 1, 4 and 16, with one thread on a server
 processor (docs/results.md). They are shares and factors, which move less between machines than times do; a fit to
-models on one's own machine (`medn compose`) is better still.
+blocks or models on one's own machine (`medn sweep --for`, `medn compose`) is better still.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from medn.model.composition import HOT, Composition
+from medn.model.composition import HOT, Composition, composition_from
 
 if TYPE_CHECKING:
     from medn.estimator.layer_predictor import LayerPredictor
@@ -27,7 +27,17 @@ USUAL: Mapping[str, Composition] = {
 
 
 def usual_composition(predictor: LayerPredictor) -> Composition:
-    """Without layers that were measured both hot and cold nothing is known of what a model adds to them."""
+    """As blocks of models showed it that were timed beside the layers; else as on another machine.
+
+    Without layers that were measured both hot and cold nothing is known of what a model adds to them.
+    """
+    if learned := predictor.bundle.compositions.get(predictor.device):
+        return composition_from(learned, "the composition in the bundle")
+    return composition_elsewhere(predictor)
+
+
+def composition_elsewhere(predictor: LayerPredictor) -> Composition:
+    """As layers compose on the backend on another machine."""
     measured = (predictor.estimator(kind).range.schema.categories.get("cache", ()) for kind in predictor.kinds)
     if not any({"hot", "cold"} <= set(states) for states in measured):
         return HOT

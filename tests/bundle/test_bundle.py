@@ -56,6 +56,23 @@ def test_a_bundle_remembers_what_drives_a_device(bundle: Bundle, tmp_path: Path)
     assert read_bundle(tmp_path / "run.medn").backend(device) == "openvino"
 
 
+def test_a_bundle_remembers_how_layers_compose(bundle: Bundle, tmp_path: Path, bundle_path: Path) -> None:
+    assert bundle.compositions == {}
+    assert "compositions" not in read_archive(bundle_path)[0]  # as bundles always were
+    learned = {"made-up": {"stretch": 1.25, "elsewhere": False}}
+    write_bundle(tmp_path / "run.medn", replace(bundle, compositions=learned))
+    assert read_bundle(tmp_path / "run.medn").compositions == learned
+
+
+@pytest.mark.parametrize("written", [{"stretch": "long"}, {"stretch": None}, ["stretch"], 1.2])
+def test_how_layers_compose_must_be_numbers(written: Any, bundle_path: Path, tmp_path: Path) -> None:
+    def change(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
+        manifest["compositions"] = {"made-up": written}
+
+    with pytest.raises(BadBundle):
+        read_bundle(forged(bundle_path, tmp_path / "forged.medn", change))
+
+
 def test_forms_read_back_predict_the_same(bundle: Bundle, made_up_bundle: ModuleType, bundle_path: Path) -> None:
     for made, entry in zip(made_up_bundle.made_up_candidates(bundle_path.parent), bundle.entries, strict=True):
         rows = np.stack([made.deployed.range.low, made.deployed.range.high])

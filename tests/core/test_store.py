@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from medn.core.errors import StoreError
-from medn.core.store import SCHEMA_VERSION, Store
+from medn.core.store import JOURNAL_NAME, SCHEMA_VERSION, BlockVisit, MeasuredBlock, Store
 from medn.core.values import Condition, Layer, Point, Samples, Visit, freeze
 
 
@@ -193,3 +193,19 @@ def test_the_state_of_the_machine_comes_back(store: Store) -> None:
     with store:
         store.record([(point, Visit(point.key, 0, "here", 1.0, "ok", state={"temperature_c": 61.5}))])
         assert [visit.state for each in store.measurements() for visit in each.visits] == [{"temperature_c": 61.5}]
+
+
+def test_visits_to_blocks_are_kept_beside_and_none_twice(tmp_path: Path) -> None:
+    samples = Samples(np.array([2e-3, 1e-3]), np.array([2e-3, 1e-3]), np.array([True, False]))
+    block = MeasuredBlock("torch", {"name": "layer1", "captured": "{}"})
+    with Store(tmp_path / JOURNAL_NAME) as store:
+        assert list(store.blocks()) == []
+        for moment in (1.0, 2.0, 2.0):
+            store.record_blocks([(block, BlockVisit(moment, samples))])
+    with Store(tmp_path / JOURNAL_NAME, must_exist=True) as store:
+        ((found, visits),) = store.blocks()
+        assert found == block
+        assert [visit.started_at for visit in visits] == [1.0, 2.0]
+        assert visits[0].samples.wall_s == pytest.approx(samples.wall_s)
+        assert visits[0].samples.preempted.tolist() == [True, False]
+        assert store.visited() == {}

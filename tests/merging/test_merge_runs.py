@@ -18,7 +18,7 @@ import pytest
 
 from medn.core.environment import environment_id, environment_manifest
 from medn.core.errors import MednError, NothingMeasured, StoreError, TooNoisy, UsageError
-from medn.core.store import JOURNAL_NAME
+from medn.core.store import JOURNAL_NAME, BlockVisit, MeasuredBlock
 from medn.core.values import Condition, Point, Samples, Visit
 from medn.layer_generators.kind import layer_kinds
 from medn.merging.merge_runs import merge_runs
@@ -86,6 +86,20 @@ def test_points_of_both_are_there_and_common_ones_have_the_visits_of_both(tmp_pa
     outcome = merged(tmp_path, first, second)
     assert counts(tmp_path / "out") == {"desk 64": 4, "desk 128": 8, "desk 256": 4}
     assert (outcome.points, outcome.visits, outcome.added, outcome.shared) == (3, 16, 16, 0)
+
+
+def test_blocks_of_models_come_along_once_under_the_names_of_their_devices(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a", (64, 128)), write(tmp_path / "b", (128, 256), manifest=LATER_TORCH, seed=1)
+    for number, path in enumerate((first, second)):
+        samples = Samples(np.ones(2), np.ones(2), np.zeros(2, dtype=bool))
+        with RunFolder(path).store() as store:
+            store.record_blocks([(MeasuredBlock("desk", {"name": "layer1"}), BlockVisit(float(number), samples))])
+    for _ in range(2):
+        merged(tmp_path, first, second, keep_apart=True)
+        with RunFolder(tmp_path / "out").store(must_exist=True) as store:
+            held = [(block.device, block.content["name"], len(visits)) for block, visits in store.blocks()]
+        assert len({device for device, _, _ in held}) == 2
+        assert [(name, visits) for _, name, visits in held] == [("layer1", 1)] * 2
 
 
 def test_the_runs_themselves_stay_as_they_are(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ class TorchRunner(Runner):
     def outputs(self) -> list[NDArray[np.float32]]:
         return to_arrays(self._outputs)
 
+    def forget(self) -> None:
+        self._outputs = None
+
 
 def set_threads(threads: int) -> None:
     """Let torch use this many threads; setting the number again would cost time even where nothing changes."""
