@@ -23,7 +23,7 @@ from experiments.tables import markdown_table, write_tables
 from medn.model.measured_models import Measured, Timeable, measure_models, plain, usable_backend
 from medn.model.model_sources import timm_model
 
-NETWORKS = ("selecsls42b", "skresnet18", "tiny_vit_5m_224")
+NETWORKS = ("gernet_s", "cs3darknet_s", "pit_ti_224")
 """Named before any layer of theirs was measured for this."""
 
 BACKENDS = ("torch", "onnxruntime")

@@ -38,7 +38,7 @@ class Restrained:
     left_out: Array
 
 
-class Law(NamedTuple):
+class StackingLaw(NamedTuple):
     weights: Array
     constant: float
 
@@ -78,7 +78,7 @@ def _error(left_out: Array) -> float:
     return float(np.abs(np.expm1(np.clip(left_out, -5.0, 5.0))).mean())
 
 
-def drawn_to(columns: Array, targets: Array, laws: Sequence[ArrayLike], singles: ArrayLike) -> Law:
+def drawn_to(columns: Array, targets: Array, laws: Sequence[ArrayLike], singles: ArrayLike) -> StackingLaw:
     """Weights for columns and a constant: the mean of as many ridge regressions as there are simple laws to draw them
     to. Beside those that are given, it is the mean of single ones that count by how much each tells of the rows.
 
@@ -87,7 +87,7 @@ def drawn_to(columns: Array, targets: Array, laws: Sequence[ArrayLike], singles:
     simple = [np.asarray(law) for law in (*laws, _alike(columns, targets, np.asarray(singles)))]
     fits = [restrained(columns, targets - columns @ law) for law in simple]
     weights = np.mean([law + fit.weights for law, fit in zip(simple, fits, strict=True)], axis=0)
-    return Law(weights, float(np.mean([fit.constant for fit in fits])))
+    return StackingLaw(weights, float(np.mean([fit.constant for fit in fits])))
 
 
 def _alike(columns: Array, targets: Array, singles: Array) -> Array:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Call:
+class ModuleCall:
     """The arguments of a sub-module: the tensors among them, and what puts these back in their places."""
 
     module: torch.nn.Module
@@ -34,9 +34,9 @@ def callable_names(model: Timeable) -> set[str]:
     return {name for name, made in calls.items() if made == [True]}
 
 
-def recorded_calls(model: Timeable, names: Collection[str]) -> dict[str, Call]:
+def recorded_calls(model: Timeable, names: Collection[str]) -> dict[str, ModuleCall]:
     """How these sub-modules are called in a run of the model, tensors copied: the model may change them in place."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, ModuleCall] = {}
 
     def record(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
         if name in names:
@@ -66,7 +66,7 @@ def _run_watched(model: Timeable, watch: Callable[[str, tuple[Any, ...], dict[st
             handle.remove()
 
 
-def _call(module: torch.nn.Module, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+def _call(module: torch.nn.Module, positional: tuple[Any, ...], named: Mapping[str, Any]) -> ModuleCall:
     import torch
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -82,10 +82,10 @@ def _call(module: torch.nn.Module, positional: tuple[Any, ...], named: Mapping[s
 
     with torch.inference_mode(False):  # a tensor of inference mode could not be exported
         own = tuple(leaf.clone() for leaf, tensor in zip(leaves, is_tensor, strict=True) if tensor)
-    return Call(module, own, arguments)
+    return ModuleCall(module, own, arguments)
 
 
-def timeable(call: Call) -> Timeable:
+def timeable(call: ModuleCall) -> Timeable:
     """The sub-module with weights of its own: others of the blocks may hold the same."""
     import torch
     from torch.utils._pytree import tree_flatten

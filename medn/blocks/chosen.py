@@ -17,7 +17,7 @@ MOST_BLOCKS = 10
 
 
 @dataclass(frozen=True)
-class Block:
+class ModelBlock:
     """A sub-module by its path, and what it is a part of."""
 
     name: str
@@ -45,7 +45,7 @@ class _Part:
         return tuple((each.operator, each.layer, each.batch_size, each.repeats, each.dtype) for each in self.layers)
 
 
-def chosen_blocks(model: CapturedModel, callable_names: Collection[str]) -> list[Block]:
+def chosen_blocks(model: CapturedModel, callable_names: Collection[str]) -> list[ModelBlock]:
     """The blocks of a model among the sub-modules that can be called by themselves, in the order in which they run.
 
     Of sub-modules that do the same the first is taken.
@@ -53,11 +53,11 @@ def chosen_blocks(model: CapturedModel, callable_names: Collection[str]) -> list
     parts = _parts(model)
     outer = _distinct(_outermost("", parts, callable_names))
     outer = sorted(outer, key=lambda part: -part.share)[:MOST_BLOCKS]
-    chosen = {part.work: Block(part.name, part.name, part.share) for part in outer}
+    chosen = {part.work: ModelBlock(part.name, part.name, part.share) for part in outer}
     for part in outer:
         for inner in _within(part.name, parts, callable_names):
             if len(chosen) < MOST_BLOCKS:
-                chosen.setdefault(inner.work, Block(inner.name, part.name, inner.share))
+                chosen.setdefault(inner.work, ModelBlock(inner.name, part.name, inner.share))
     order = list(parts)
     return sorted(chosen.values(), key=lambda block: order.index(block.name))
 

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medn.blocks.calls import Call, callable_names, recorded_calls, timeable
-from medn.blocks.chosen import Block, chosen_blocks
+from medn.blocks.calls import ModuleCall, callable_names, recorded_calls, timeable
+from medn.blocks.chosen import ModelBlock, chosen_blocks
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.environment import last_level_cache_bytes
@@ -41,7 +41,7 @@ MOST_TURNS = 400
 class TimedBlock:
     """A block that is ready, and what its runs took."""
 
-    block: Block
+    block: ModelBlock
     captured: CapturedModel
     runner: Runner
     inputs: Sequence[torch.Tensor]
@@ -89,7 +89,7 @@ class BlockWorker:
         described = [{**_described(each), "working_bytes": working_bytes} for each in self._blocks]
         return {"blocks": described, "reasons": reasons}
 
-    def _ready(self, block: Block, call: Call) -> TimedBlock:
+    def _ready(self, block: ModelBlock, call: ModuleCall) -> TimedBlock:
         module, inputs = timeable(call)
         captured = capture(module, inputs)
         layer = Layer("block", (("content", content_key(captured.to_json().decode())), ("name", block.name)))

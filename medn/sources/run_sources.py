@@ -21,7 +21,6 @@ from medn.regressors.shared_encoder import SharedEncoder
 from medn.regressors.sources import Sources, with_sources
 from medn.regressors.views import View
 from medn.runs.tables import KindTable
-from medn.sources.foreseen import Foreseen, endless, laws
 from medn.sources.learned_together import FOLDER as TOGETHER
 from medn.sources.learned_together import (
     learn_together,
@@ -31,6 +30,7 @@ from medn.sources.learned_together import (
     save_network,
     seen_from,
 )
+from medn.sources.sheet_law import SheetLaw, endless, laws
 from medn.sources.source_views import LearnedWhere, SourceView
 
 FOLDER = "sources"
@@ -116,9 +116,9 @@ class KnownDevices:
         return replace(table, table=with_sources(table.table, sources)) if sources else table
 
 
-def _taken_apart(forms: Mapping[str, Form]) -> dict[str, Foreseen]:
+def _taken_apart(forms: Mapping[str, Form]) -> dict[str, SheetLaw]:
     """Of what predicts devices, by their names, that which other devices among them and a data sheet say."""
-    found = {name: Foreseen.of(form) for name, form in forms.items()}
+    found = {name: SheetLaw.of(form) for name, form in forms.items()}
     whole = [name for name, own in found.items() if own is None]
     return {name: own for name, own in found.items() if own and own.weights.keys() <= set(whole)}
 

@@ -127,9 +127,9 @@ def _larger(table: Table, fitted: Fitted, edge: RangeEdge) -> Larger:
     return Larger(beyond(fitted, table.inputs, distance, edge), ~inside, *_taken(table))
 
 
-def usual_way(regressor: Regressor, prepared: Prepared) -> str:
-    """What a family predicts beyond the range before any check, unless the quantity leaves no choice."""
-    return prepared.way or (BOUNDED if regressor.extrapolates else HELD)
+def usual_way(regressor: Regressor) -> str:
+    """What a family predicts beyond the range before any check."""
+    return BOUNDED if regressor.extrapolates else HELD
 
 
 def beyond(fitted: Fitted, inputs: Array, distance: Array, edge: RangeEdge) -> Beyond:

@@ -65,6 +65,7 @@ def _measured(prepared: Prepared, quantity: Quantity) -> Prepared | None:
         way=EDGE if quantity.over_latency else HELD,
         roofline=None,
         shipped_roofline=None,
+        fold_rooflines=(),
         smaller=None,
     )
 

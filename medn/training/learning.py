@@ -118,7 +118,8 @@ def _in_folds(regressor: Regressor, tables: Tables, settings: Settings, effort: 
             far[kind] += _far_rows(fitted[-1][kind], held_out.inputs, rows, tables[kind].fold_edges[fold])
     return {
         kind: Learning(
-            _far_in(log_values[kind], far[kind], usual_way(regressor, prepared)),
+            # A way that the quantity sets is not learned, so it says nothing of the fit.
+            log_values[kind] if prepared.way else _far_in(log_values[kind], far[kind], usual_way(regressor)),
             steps=best_steps([each[kind] for each in fitted]),
             far=tuple(far[kind]),
         )

@@ -204,7 +204,7 @@ def _finish(job: Job, kind: str, tuned: Tuned[Together], refitted: Fitted | None
     blank, prepared, learned = job.candidate(kind), job.tables[kind], tuned.result[kind]
     try:
         check_learned(learned, prepared)
-        way = way_beyond(prepared, checked, usual_way(regressors[job.regressor], prepared))
+        way = way_beyond(prepared, checked, usual_way(regressors[job.regressor]))
         form, learned_from = shipped_form(learned, refitted, prepared)
         edge = prepared.edge if learned_from == TRAIN else prepared.shipped_edge
         found = judged(blank, prepared, form, edge, way, learned.held_out(prepared, way), checked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from medn.blocks.calls import callable_names
-from medn.blocks.chosen import LARGEST, MOST_BLOCKS, SMALLEST, Block, chosen_blocks
+from medn.blocks.chosen import LARGEST, MOST_BLOCKS, SMALLEST, ModelBlock, chosen_blocks
 from medn.capture.capture import capture
 
 
@@ -18,7 +18,7 @@ class Residual(torch.nn.Module):
         return given + self.narrow(torch.relu(self.wide(given)))
 
 
-def blocks_of(module: torch.nn.Module, given: torch.Tensor) -> list[Block]:
+def blocks_of(module: torch.nn.Module, given: torch.Tensor) -> list[ModelBlock]:
     return chosen_blocks(capture(module, given), callable_names((module, (given,))))
 
 

@@ -15,7 +15,7 @@ from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.store import BlockVisit, MeasuredBlock
 from medn.core.values import Samples
-from medn.model.usual_composition import USUAL
+from medn.model.usual_composition import composition_elsewhere
 from medn.predictor.predictor import Predictor
 from medn.runs.folder import RunFolder
 
@@ -49,7 +49,7 @@ def test_blocks_that_take_longer_than_their_layers_stretch_models(run: RunFolder
     with run.store() as store:
         store.record_blocks(timed(before, number, 1.4) for number in range(5))
     (composition,) = learn_compositions(run.path, bundle).values()
-    assert composition.stretch == pytest.approx(1.4, abs=0.03)
+    assert composition.stretch == pytest.approx(1.4, abs=0.05)  # some of it is taken for what each layer has more
     assert not composition.elsewhere
     after, model = medn.load(bundle), block(7)
     assert after.model(model).composition == composition
@@ -69,12 +69,22 @@ def test_a_run_without_blocks_leaves_its_bundle_as_it_is(run: RunFolder) -> None
     assert bundle.read_bytes() == content
 
 
-def test_one_block_moves_what_is_known_of_other_machines_only_so_far(run: RunFolder) -> None:
+def test_one_block_is_explained_by_all_numbers_together_none_of_which_moves_all_the_way(run: RunFolder) -> None:
     bundle = run.path / "run.medn"
-    predictor = medn.load(bundle)
+    before = medn.load(bundle)
     with run.store() as store:
-        store.record_blocks([timed(predictor, 0, 1.4)])
+        store.record_blocks([timed(before, 0, 1.4)])
     (composition,) = learn_compositions(run.path, bundle).values()
-    assert 1.2 < composition.stretch < 1.4
-    assert composition.error > 0
-    assert USUAL  # which has errors of its own
+    assert 1 < composition.stretch < 1.3
+    assert composition.overhead_s > 0
+    assert medn.load(bundle).model(block(0)).latency_s == pytest.approx(
+        1.4 * before.model(block(0)).latency_s, rel=0.02
+    )
+
+
+def test_too_few_blocks_to_leave_one_out_err_as_is_usual(run: RunFolder) -> None:
+    bundle = run.path / "run.medn"
+    with run.store() as store:
+        store.record_blocks([timed(medn.load(bundle), 0, 1.4)])
+    (composition,) = learn_compositions(run.path, bundle).values()
+    assert composition.error == composition_elsewhere(medn.load(bundle)).error

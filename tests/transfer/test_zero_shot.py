@@ -21,10 +21,12 @@ from medn.importing.import_table import import_table
 from medn.importing.mapping import ImportMapping
 from medn.predictor.predictor import Predictor
 from medn.regressors.form import Parts
+from medn.regressors.sources import Sources
 from medn.runs.folder import RunFolder
 from medn.runs.tables import kind_table, read_source
 from medn.selection.budget import Budget
 from medn.sources.run_sources import KnownDevices, source_files
+from medn.sources.source_views import LearnedWhere, SourceView
 from medn.training.train_run import train_run
 from medn.transfer.adapt_run import adapt_run
 from medn.transfer.adapt_sweep import Wanted, known_and_pool
@@ -234,8 +236,9 @@ def test_what_a_sheet_says_asks_no_device_twice(gpus: Path, tmp_path: Path) -> N
     mean, sheet = sources.known_laws
     assert mean == pytest.approx([1 / len(KNOWN)] * len(KNOWN) + [0.0])
     (entry,) = known.bundles[-1].entries
-    whole = deployed_of(entry.latency).form.log_value(table.table.inputs)
-    assert sources.logs(table.table.inputs) @ np.array(sheet) == pytest.approx(whole, abs=0.02)
+    view = SourceView(LearnedWhere.of(entry, known.bundles[-1].devices[0]), table).view()
+    whole = Sources(("whole",), (deployed_of(entry.latency).form,), (view,), (0,)).logs(table.table.inputs)[:, 0]
+    assert sources.logs(table.table.inputs) @ np.array(sheet) == pytest.approx(whole, abs=1e-5)
 
 
 def names_inside(parts: Parts) -> list[str]:

@@ -19,7 +19,7 @@ from medn.regressors.views import View
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
+class SheetLaw:
     """What is said by a data sheet."""
 
     weights: Mapping[str, float]
@@ -28,7 +28,7 @@ class Foreseen:
     """What is added to them."""
 
     @classmethod
-    def of(cls, form: Form) -> Foreseen | None:
+    def of(cls, form: Form) -> SheetLaw | None:
         """None where a form is no such sum."""
         if not isinstance(form, WeightedSum) or len(form.forms) < 2 or set(form.weights) != {1.0}:
             return None
@@ -45,10 +45,10 @@ def endless(view: View) -> View:
     return replace(view, low=-ends, high=ends, work=np.zeros(0, np.int32))
 
 
-def laws(names: tuple[str, ...], foreseen: Mapping[str, Foreseen]) -> tuple[tuple[float, ...], ...]:
+def laws(names: tuple[str, ...], foreseen: Mapping[str, SheetLaw]) -> tuple[tuple[float, ...], ...]:
     """The plain mean of the devices among the sources, and what every data sheet says of their weights.
 
-    >>> sheet = Foreseen({"old": 0.2, "older": 0.8}, Stack.__new__(Stack))
+    >>> sheet = SheetLaw({"old": 0.2, "older": 0.8}, Stack.__new__(Stack))
     >>> laws(("older", "old", "new from its sheet"), {"new from its sheet": sheet})
     ((0.5, 0.5, 0.0), (0.8, 0.2, 1.0))
     """
