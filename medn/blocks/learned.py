@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,12 +13,15 @@ from medn.core.preempted import tells_wall_time
 from medn.core.store import JOURNAL_NAME, BlockVisit, MeasuredBlock
 from medn.estimator.layer_predictor import LayerPredictor
 from medn.model.composition import Composition
-from medn.model.fit_composition import Prior, fit_composition
+from medn.model.fit_composition import Prior, fit_composition, whole_error
 from medn.model.prepared_model import PreparedModel
 from medn.model.usual_composition import composition_elsewhere
 from medn.runs.folder import RunFolder
 
 PRIOR_WEIGHT = 0.01
+
+NOT_THE_MODEL = 0.05
+"""How far off a model is whose blocks are predicted without an error: they run in turns, and not one after another."""
 
 Timed = tuple[MeasuredBlock, tuple[BlockVisit, ...]]
 
@@ -59,8 +63,10 @@ def composition_of(bundle: Bundle, device: str, blocks: Sequence[Timed]) -> Comp
         networks=[(block["source"], block["within"]) for block, _ in own],
         prior=Prior(usual, PRIOR_WEIGHT),
         working_bytes=[block["working_bytes"] for block, _ in own],
+        error_of=whole_error,
     )
-    return replace(fitted, error=fitted.error or usual.error)  # too few blocks cannot tell how far off they are
+    # Too few blocks cannot tell how far off they are.
+    return replace(fitted, error=math.hypot(fitted.error, NOT_THE_MODEL) if fitted.error else usual.error)
 
 
 def _seconds(visits: Sequence[BlockVisit], by_processor_time: bool) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -54,6 +54,18 @@ class Prior(NamedTuple):
 AS_ALONE = Prior()
 
 
+class LeftOut(NamedTuple):
+    """A model, predicted when others are fitted."""
+
+    predicted_s: float
+    excess_s: float
+    """How far off that is, beyond what its own layers outside of what was measured explain."""
+
+    @property
+    def error(self) -> float:
+        return self.excess_s / self.predicted_s
+
+
 def fit_composition(
     predictor: LayerPredictor,
     measured: Iterable[tuple[CapturedModel | PreparedModel, float]],
@@ -62,12 +74,14 @@ def fit_composition(
     networks: Sequence[Hashable] | None = None,
     prior: Prior = AS_ALONE,
     working_bytes: Sequence[float] | None = None,
+    error_of: Callable[[LeastSquaresProblem], float] | None = None,
 ) -> Composition:
     """The composition under which whole models take as long as they were measured to, by least squares on the
     relative error. Left out, `cache_bytes` is the largest cache of the machine that was measured. Coefficients that
     are not named stay as if layers ran alone. `networks` says which of the models are one network at several batch
     sizes; left out, each is another one. What the models cannot tell stays as the `prior` says; left out, as if layers
-    ran alone. `working_bytes` are of what surrounds each model where it is a part of a larger one.
+    ran alone. `working_bytes` are of what surrounds each model where it is a part of a larger one; `error_of` tells
+    then how far off the larger one is. Left out, it is `model_error`.
 
     >>> import medn, torch
     >>> predictor = medn.load("runs/laptop/laptop.medn")
@@ -83,7 +97,7 @@ def fit_composition(
     fitted = replace(problem.solve(everything), smallest_batch=float(sizes.min()), largest_batch=float(sizes.max()))
     if len(set(problem.networks)) < FEWEST_NETWORKS:
         return fitted
-    error = model_error(problem)
+    error = (error_of or model_error)(problem)
     return replace(fitted, error=error, batch_error=batch_error(problem, error))
 
 
@@ -139,16 +153,21 @@ class LeastSquaresProblem:
     def other_networks(self, model: int) -> Flags:
         return np.array([network != self.networks[model] for network in self.networks])
 
-    def excess_error(self, model: int, fitted: Flags) -> float | None:
-        """How far off a model is when others are fitted, relative to its prediction, beyond what its own layers outside
-        of what was measured explain. None where no other is left."""
+    def left_out(self, model: int, fitted: Flags) -> LeftOut | None:
+        """A model by a fit to others; None where no other is left."""
         if not fitted.any():
             return None
         composition = self.solve(fitted)
         solution = Prior(composition).coefficients(self.usual_s)
-        predicted_s = float(self.seconds[model]) * float(1 - self.missing[model] + self.terms[model] @ solution)
+        measured_s = float(self.seconds[model])
+        predicted_s = measured_s * float(1 - self.missing[model] + self.terms[model] @ solution)
         unlike_s = self.models[model].predict(composition=composition).unlike_s
-        return beyond(abs(float(self.seconds[model]) - predicted_s), unlike_s) / predicted_s
+        return LeftOut(predicted_s, beyond(abs(measured_s - predicted_s), unlike_s))
+
+    def each_left_out(self) -> list[LeftOut]:
+        """Every model by a fit to the other networks, as far as there are any."""
+        found = (self.left_out(model, self.other_networks(model)) for model in range(len(self.models)))
+        return [each for each in found if each is not None]
 
 
 def beyond(error: float, explained: float) -> float:
@@ -199,8 +218,17 @@ def least_squares_problem(
 
 def model_error(problem: LeastSquaresProblem) -> float:
     """How far off models are when other networks are fitted."""
-    errors = [problem.excess_error(model, problem.other_networks(model)) for model in range(len(problem.models))]
-    return _covering([error for error in errors if error is not None], problem.start.level)
+    return _covering([each.error for each in problem.each_left_out()], problem.start.level)
+
+
+def whole_error(problem: LeastSquaresProblem) -> float:
+    """How far off a model is whose parts err as these do when others are fitted, should all err to the same side.
+
+    A part by itself may be off by far more: what it takes is little of the whole.
+    """
+    parts = problem.each_left_out()
+    predicted_s = sum(part.predicted_s for part in parts)
+    return sum(part.excess_s for part in parts) / predicted_s if parts else 0.0
 
 
 def batch_error(problem: LeastSquaresProblem, error: float) -> float:
@@ -214,8 +242,8 @@ def batch_error(problem: LeastSquaresProblem, error: float) -> float:
             return BATCH_ERROR
         doublings = abs(math.log2(size / sizes[others][np.abs(np.log(sizes[others] / size)).argmin()]))
         for model in np.flatnonzero(~others):
-            excess = problem.excess_error(int(model), others & problem.other_networks(int(model)))
-            errors += [] if excess is None else [beyond(excess, error) / doublings]
+            left_out = problem.left_out(int(model), others & problem.other_networks(int(model)))
+            errors += [beyond(left_out.error, error) / doublings] if left_out else []
     return _covering(errors, problem.start.level) if len(errors) >= FEWEST_NETWORKS else BATCH_ERROR
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import medn
-from medn.blocks.learned import learn_compositions
+from medn.blocks.learned import NOT_THE_MODEL, learn_compositions
 from medn.capture.capture import capture
 from medn.capture.captured_model import CapturedModel
 from medn.core.store import BlockVisit, MeasuredBlock
@@ -88,3 +88,12 @@ def test_too_few_blocks_to_leave_one_out_err_as_is_usual(run: RunFolder) -> None
         store.record_blocks([timed(medn.load(bundle), 0, 1.4)])
     (composition,) = learn_compositions(run.path, bundle).values()
     assert composition.error == composition_elsewhere(medn.load(bundle)).error
+
+
+def test_a_small_block_that_is_far_off_widens_no_model_by_as_much(run: RunFolder) -> None:
+    bundle = run.path / "run.medn"
+    before = medn.load(bundle)
+    with run.store() as store:
+        store.record_blocks(timed(before, number, 3.0 if number == 0 else 1.1) for number in (0, 20, 25, 30, 35, 40))
+    (composition,) = learn_compositions(run.path, bundle).values()
+    assert NOT_THE_MODEL < composition.error < 0.3

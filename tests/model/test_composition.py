@@ -280,7 +280,9 @@ def test_what_layers_outside_explain_is_no_error_of_the_model(both: Predictor) -
     for share, left in ((0.8, 0.0), (1.25, 0.75 * off)):
         odd = (outside, (1 + share * off) * predict_model(both, outside).latency_s)
         problem = least_squares_problem(both, [*inside, odd])
-        assert problem.excess_error(3, problem.other_networks(3)) == pytest.approx(left, rel=0.05, abs=1e-9)
+        left_out = problem.left_out(3, problem.other_networks(3))
+        assert left_out is not None
+        assert left_out.error == pytest.approx(left, rel=0.05, abs=1e-9)
 
 
 def test_a_batch_size_that_was_not_fitted_widens_an_interval(both: Predictor, models: list[CapturedModel]) -> None:
