@@ -35,6 +35,8 @@ USUAL_POINTS = 60
 """Where nothing says how many points: so many for each point of the models' own layers, and no fewer for each kind."""
 LEAST_SHARE = 0.05
 """The share of the neighbours that a kind gets which takes hardly any time: it too has to be learned."""
+LEAST_LAYERS = 12
+"""Layers of every kind, as far as there are points: fewer than eight cannot be learned from, and some are for test."""
 LIMIT_FACTOR = 2.0
 LEAST_LIMITS = {"flops": 1e8, "memory_bytes": 1e8}
 """How much larger than the largest of the models' own layers a neighbour may be; and what is never too large."""
@@ -127,12 +129,15 @@ class ModelSweep:
         return {value: found.count(value) for value in sorted(set(found))}
 
     def _shares(self, points: int) -> dict[str, float]:
-        """The points of each kind on one device: its own layers, and of the neighbours a share by its time."""
+        """The points of each kind on one device: its own layers, and of the neighbours a share by its time, but as far
+        as they suffice so many that it can be learned."""
         seconds = {kind: sum(each.seconds for each in wanted) for kind, wanted in self.kinds.items()}
         weights = {kind: max(spent / sum(seconds.values()), LEAST_SHARE) for kind, spent in seconds.items()}
         own = {kind: self._own(wanted) for kind, wanted in self.kinds.items()}
-        neighbours = max(points - sum(own.values()), 0) / sum(weights.values())
-        return {kind: round(own[kind] + neighbours * weights[kind], 1) for kind in self.kinds}
+        missing = {kind: max(LEAST_LAYERS * PER_LAYER - count, 0) for kind, count in own.items()}
+        filled = min(max(points - sum(own.values()), 0) / max(sum(missing.values()), 1), 1.0)
+        least = {kind: own[kind] + filled * missing[kind] for kind in self.kinds}
+        return {kind: round(share, 1) for kind, share in _by_weight(points, own, least, weights).items()}
 
     def _limits(self) -> Written:
         flops, memory_bytes = 0.0, 0.0
@@ -144,6 +149,22 @@ class ModelSweep:
                 memory_bytes = max(memory_bytes, costs.input_bytes + costs.output_bytes + costs.parameter_bytes)
         largest = {"flops": flops, "memory_bytes": memory_bytes}
         return {name: max(LIMIT_FACTOR * float(value), LEAST_LIMITS[name]) for name, value in largest.items()}
+
+
+def _by_weight(
+    points: int, own: Mapping[str, int], least: Mapping[str, float], weights: Mapping[str, float]
+) -> Mapping[str, float]:
+    """The points of each kind: its own and by its weight of the others, but no fewer than its least."""
+    shares, free = dict(least), set(own)
+    while free:
+        left = points - sum(own[kind] if kind in free else shares[kind] for kind in own)
+        factor = max(left, 0) / sum(weights[kind] for kind in free)
+        weighed = {kind: own[kind] + factor * weights[kind] for kind in free}
+        short = {kind for kind in free if weighed[kind] < least[kind]}
+        if not short:
+            return {**shares, **weighed}
+        free -= short
+    return shares
 
 
 def model_sweep(

@@ -106,6 +106,15 @@ def test_every_kind_has_enough_layers_to_learn_from_however_small_it_is() -> Non
     assert all(len(drawn_layers(points, kind)) >= 12 for kind in ("linear", "softmax"))
 
 
+def test_a_kind_that_takes_hardly_any_time_is_learned_too_from_few_points() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Softmax(-1))
+    sweep = model_sweep({"net": capture(model, torch.zeros(8, 1024))}, ["torch"])
+    few, fewer = (plan_points(parsed(sweep, points)).points for points in (120, 30))
+    assert all(len(drawn_layers(few, kind)) >= 12 for kind in ("linear", "activation", "softmax"))
+    assert len(drawn_layers(few, "linear")) > 2 * len(drawn_layers(few, "activation"))
+    assert all(4 <= len(drawn_layers(fewer, kind)) <= 6 for kind in ("linear", "activation", "softmax"))
+
+
 def test_most_points_go_where_most_of_the_time_goes() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1000))
     config = parsed(model_sweep({"net": capture(model, torch.zeros(8, 1024))}, ["torch"]), 400)
