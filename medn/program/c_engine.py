@@ -251,7 +251,7 @@ def _kernel(data: Any) -> tuple[NDArray[Any], ...]:
     points, _, weights, gamma, shape = data.arrays
     factor = float(gamma) if shape == "gaussian" else 5.0 * float(gamma)
     inner, count = points.transposed.shape
-    filled = np.zeros((inner, -(-count // POINTS) * POINTS))
+    filled = np.zeros((inner, max(1, -(-count // POINTS)) * POINTS))
     filled[:, :count] = points.transposed
     tiles = (-2.0 * factor * filled).reshape(inner, -1, POINTS).transpose(1, 0, 2)
     own = np.zeros(filled.shape[1])

@@ -15,8 +15,10 @@ from medn.program.onnx_engine import Model
 from medn.program.program import Program
 from medn.program.symbols import traced
 from medn.regressors.conformance import far_away, make_known_table
+from medn.regressors.encoding import Encoding
 from medn.regressors.form import Form
 from medn.regressors.forms.affine import Affine
+from medn.regressors.forms.kernel import Kernel
 from medn.regressors.regressor import Effort, regressors
 from medn.regressors.sources import Sources
 from medn.regressors.views import CODE, FILLED, LARGER, SCALED, SHARE, View
@@ -104,3 +106,12 @@ def test_every_engine_sees_a_row_as_another_device_does(run: Run) -> None:
     found = run(traced(3, formula), np.ascontiguousarray(rows.T))
     np.testing.assert_allclose(found[1:], expected.T, rtol=1e-6)
     np.testing.assert_allclose(found[0], sources.logs(rows)[:, 0], rtol=1e-6)
+
+
+def test_every_engine_runs_kernels_of_no_points(table: Table, run: Run) -> None:
+    """Support vector regression keeps none where its tolerance holds them all."""
+    encoding = Encoding.fit(table.schema, table.inputs)
+    points = np.empty((0, encoding.width), dtype=np.float32)
+    form = Kernel(encoding, points, np.empty(0), constant=-3.0, gamma=0.5)
+    program = traced(table.inputs.shape[1], lambda row: [form.log_value(row)])  # type: ignore[arg-type]
+    assert run(program, np.ascontiguousarray(table.inputs.T))[0] == pytest.approx(-3.0)
