@@ -72,7 +72,8 @@ def test_every_engine_sees_a_row_as_another_device_does(run: Run) -> None:
 
     found = run(traced(3, formula), np.ascontiguousarray(rows.T))
     np.testing.assert_allclose(found[1:], expected.T, rtol=1e-6)
-    np.testing.assert_allclose(found[0], sources.logs(rows)[:, 0], rtol=1e-6)
+    # What a device takes is not rounded: a last digit of its logarithm in single precision is a millionth.
+    np.testing.assert_allclose(found[0], sources.logs(rows)[:, 0], rtol=1e-12)
 
 
 def test_every_engine_runs_kernels_of_no_points(table: Table, run: Run) -> None:
