@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
         rows += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
     about = {
         "errors": "mean of |predicted - measured| / measured over test layers, per cent; mean over the seeds, and each",
-        "costs": "medians on one core, by each one's own interface, no row asked twice; means over the seeds",
+        "costs": "median processor time on one core, by each one's own interface, no row asked twice; means over seeds",
         "seconds each": options.seconds,
         "seeds": options.seeds,
         "lowest mean error": ", ".join(f"{table}: {who}" for table, who in winners(rows).items()),
