@@ -3,10 +3,11 @@
     python -m experiments.automl_peers --data DATA --out results
 
 Every table is imported as a user would (`medn import`). medn is what a user runs: `medn train --time 60 --jobs 1` and
-`medn select`, then the bundle is asked. Peers learn the same rows twice: from the raw columns of the table, and from
-the inputs that medn makes of them. Each peer is installed into an environment of its own below --environments, and
-everybody is trained by a process of its own that is held to one core. What was found is kept in OUT/automl_peers, so a
-run that is broken off goes on where it was. Writes automl_peers.{md,json}.
+`medn select`, then the bundle is asked; and so is the one that `medn select --max-us 10` makes of the same run. Peers
+learn the same rows twice: from the raw columns of the table, and from the inputs that medn makes of them. Each peer is
+installed into an environment of its own below --environments, and everybody is trained by a process of its own that is
+held to one core. What was found is kept in OUT/automl_peers, so a run that is broken off goes on where it was. Writes
+automl_peers.{md,json}.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from experiments.tables import markdown_table, write_tables
 from medn.core.errors import UsageError
 from medn.core.table import Array
 
-OWN = "experiments.peers.medn_verbs"
+OWN = ("experiments.peers.medn_verbs", "experiments.peers.medn_quick")
 IMPORTS = ROOT / "experiments" / "imports"
 COSTS = ("us, 1 row", "us, 1 row, bare", "ms, 10,000 rows", "MB", "fit s", "fit CPU s")
 Row = dict[str, Any]
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> tuple[list[Row], Row]:
         rows += [_row(table, list(own)) for _, own in itertools.groupby(sorted(trained, key=_who), key=_who)]
     about = {
         "errors": "mean of |predicted - measured| / measured over test layers, per cent; mean over the seeds, and each",
-        "costs": "medians on one core, by each one's own interface, no row asked twice; means over the seeds",
+        "costs": "median processor time on one core, by each one's own interface, no row asked twice; means over seeds",
         "seconds each": options.seconds,
         "seeds": options.seeds,
         "lowest mean error": ", ".join(f"{table}: {who}" for table, who in winners(rows).items()),
@@ -82,7 +83,7 @@ def everybody(table: str, peers: Sequence[str], seed: int, options: argparse.Nam
     measured = lay_out(table, seed, folder, options)
     environments = (options.environments or options.out / "environments").resolve()
     allowed = Allowed(options.seconds, core_of(options.core), environments)
-    asked = [(OWN, RAW), *((PEERS[peer], inputs) for peer in peers for inputs in (RAW, PREPARED))]
+    asked = [*((own, RAW) for own in OWN), *((PEERS[peer], inputs) for peer in peers for inputs in (RAW, PREPARED))]
     return [trained(module, inputs, folder, measured, seed, allowed) for module, inputs in asked]
 
 
@@ -100,7 +101,7 @@ def lay_out(table: str, seed: int, folder: Path, options: argparse.Namespace) ->
 
 def _who(trained: Trained) -> tuple[bool, str, bool]:
     """medn first, then peer by peer, raw columns first."""
-    return trained.who != "medn", trained.who, trained.inputs != RAW
+    return not trained.who.startswith("medn"), trained.who, trained.inputs != RAW
 
 
 def _row(table: str, seeds: Sequence[Trained]) -> Row:

@@ -51,12 +51,12 @@ class Sources:
         return *devices, *from_sheets
 
     def logs(self, rows: Array) -> Array:
-        """Logarithms of the seconds that each device would take, a column for each, in numbers that fit float32."""
+        """Logarithms of the seconds that each device would take, a column for each."""
         found = []
         for view, form in zip(self.views, self.form_of, strict=True):
             nearest, growth = view.nearest(view.inputs(rows))
             found.append((self.forms[form].log_value(nearest) + growth)[:, None])
-        return rounded(np.concatenate(found, axis=1))
+        return np.concatenate(found, axis=1)
 
     def only(self, places: Sequence[int]) -> Sources:
         """Some of the devices, with the forms that they need."""
@@ -117,9 +117,14 @@ def sources_of(table: Table) -> tuple[Sources, Array]:
     return table.sources, table.source_logs
 
 
+def beside(inputs: Array, logs: Array) -> Array:
+    """Inputs, and behind them what other devices take, in numbers that fit float32 as all inputs are."""
+    return np.concatenate([inputs, rounded(logs)], axis=1)
+
+
 def beside_inputs(table: Table) -> Table:
     """The same rows with what other devices take among their inputs."""
     sources, logs = sources_of(table)
     names = (*table.schema.names, *(f"seconds on {name}" for name in sources.names))
-    inputs = np.concatenate([table.inputs, logs], axis=1)
+    inputs = beside(table.inputs, logs)
     return Table(Schema(names, table.schema.categories), inputs, table.target, table.groups)

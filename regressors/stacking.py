@@ -13,7 +13,7 @@ from medn.core.table import Array, Table
 from medn.regressors.fitted import Learned
 from medn.regressors.forms.stack import Stack
 from medn.regressors.regressor import Effort, Fitted, Settings
-from medn.regressors.sources import beside_inputs, sources_of
+from medn.regressors.sources import beside, beside_inputs, sources_of
 
 STRENGTHS = (*np.geomspace(0.03, 1e4, 12), np.inf)
 """How much the weights are held to the simple law; without end, nothing but a constant is learned."""
@@ -141,8 +141,7 @@ def fit_on(stack: Stack, fit: Fit, train: Table, validation: Table, settings: Se
 
     def log_value(inputs: Array) -> Array:
         logs = stack.sources.logs(inputs)
-        beside = np.concatenate([inputs, logs], axis=1)
-        return np.asarray(stack.from_logs(inputs, logs) + np.log(learned.predict(beside)))
+        return np.asarray(stack.from_logs(inputs, logs) + np.log(learned.predict(beside(inputs, logs))))
 
     return Learned(
         log_value,

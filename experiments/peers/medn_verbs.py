@@ -26,17 +26,25 @@ def load_libraries() -> None:
 
 
 def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> Model:
+    run = copied(folder.parent / RUN, folder / RUN)
+    verb("train", str(run), "--time", f"{seconds:g}", "--jobs", "1", "--seed", str(seed))
+    return chosen(rows, run, f"medn train --time {seconds:g} --jobs 1, medn select")
+
+
+def copied(run: Path, to: Path) -> Path:
+    shutil.rmtree(to, ignore_errors=True)
+    return Path(shutil.copytree(run, to))
+
+
+def chosen(rows: Rows, run: Path, how: str, *limits: str) -> Model:
+    """What `medn select` ships of a run that is trained, as a program asks it."""
     import medn
 
-    run = folder / RUN
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(folder.parent / RUN, run)
-    verb("train", str(run), "--time", f"{seconds:g}", "--jobs", "1", "--seed", str(seed))
-    verb("select", str(run))
+    verb("select", str(run), *limits)
     bundle = run / f"{RUN}.medn"
     predictor = medn.load(bundle)
     (kind,) = predictor.kinds
-    (chosen,) = json.loads(verb("leaderboard", str(run), "--chosen", "--json"))["rows"]
+    (found,) = json.loads(verb("leaderboard", str(run), "--chosen", "--json"))["rows"]
 
     def parameters(inputs: Array) -> dict[str, Any]:
         return {name: column[0].item() for name, column in _whole(rows.columns(inputs)).items()}
@@ -45,7 +53,7 @@ def fit(rows: Rows, seconds: float, seed: int, folder: Path) -> Model:
         prepare=lambda inputs: _whole(rows.columns(inputs)),
         predict=lambda columns: np.log(predictor.predict(columns, kind).latency_s),
         saved=(bundle,),
-        note=f"medn train --time {seconds:g} --jobs 1, medn select; {chosen['candidate']}",
+        note=f"{how}; {found['candidate']}",
         prepare_one=parameters,
         predict_one=lambda query: predictor.layer(kind, **query),
     )

@@ -40,13 +40,13 @@ def check_candidate(candidate: Candidate) -> None:
         check_numbers("its scores", _numbers(scores))
 
 
-def _numbers(value: Any) -> Iterator[Any]:
+def _numbers(values: Any) -> Iterator[Any]:
     """All that scores hold, in however many values inside one another, but strings and what is not known."""
-    if is_dataclass(value):
-        for inner in vars(value).values():
-            yield from _numbers(inner)
-    elif value is not None and not isinstance(value, str):
-        yield value
+    for value in vars(values).values() if values is not None else ():
+        if is_dataclass(value):
+            yield from _numbers(value)
+        elif value is not None and not isinstance(value, str):
+            yield value
 
 
 def check_rates(written: Mapping[str, Any]) -> dict[str, float]:

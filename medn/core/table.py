@@ -26,6 +26,8 @@ FORMER_INPUTS = {"moved_bytes": "memory_bytes"}
 """What earlier versions called inputs. What they wrote is read under the names of today; keys are made with the former
 names, so that they stay."""
 
+NAMES_OF_TODAY = {former: today for today, former in FORMER_INPUTS.items()}
+
 
 def former_name(name: str) -> str:
     return FORMER_INPUTS.get(name, name)
@@ -36,7 +38,7 @@ def name_of_today(name: str) -> str:
     >>> name_of_today("memory_bytes"), name_of_today("flops")
     ('moved_bytes', 'flops')
     """
-    return next((today for today, former in FORMER_INPUTS.items() if former == name), name)
+    return NAMES_OF_TODAY.get(name, name)
 
 
 @dataclass(frozen=True)

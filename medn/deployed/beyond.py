@@ -59,16 +59,22 @@ class Beyond:
 
 
 def seen_from_the_edge(
-    inputs: Array, distance: Array, known: MeasuredRange, log_value: LogValue, roofline: LogValue | None
+    inputs: Array,
+    distance: Array,
+    known: MeasuredRange,
+    log_value: LogValue,
+    roofline: LogValue | None,
+    edge: Array | None = None,
 ) -> Beyond:
-    """`roofline` gives the seconds that the work alone explains; without one the growth of FLOPs or bytes counts."""
+    """`roofline` gives the seconds that the work alone explains; without one the growth of FLOPs or bytes counts.
+    `edge` is what the form says of the nearest rows, where that is known."""
     nearest = known.clip(inputs)
     lowest, highest, growth = _work_growth(inputs, nearest, known)
     if roofline is not None:
         growth = np.clip(roofline(inputs) - roofline(nearest), lowest, highest)
     return Beyond(
         own=log_value(known.with_known_categories(inputs)),
-        edge=log_value(nearest),
+        edge=log_value(nearest) if edge is None else edge,
         growth=growth,
         lowest=lowest,
         highest=highest,

@@ -131,14 +131,15 @@ def from_description(written: Mapping[str, Any], arrays: Mapping[str, NDArray[An
         for name, array in (arrays or {}).items()
         if name.startswith(CHECKED_PREFIX)
     }
+    facts, is_deployed = TrainingFacts.from_json(written), written.get("form") and arrays is not None
     return Candidate(
         device=written["device"],
         kind=written["kind"],
         regressor=written["regressor"],
-        facts=TrainingFacts.from_json(written),
+        facts=facts,
         reason=written.get("reason", ""),
         scores=ShippedScores.from_json(written),
-        deployed=unpack_deployed(written, arrays) if written.get("form") and arrays is not None else None,
+        deployed=unpack_deployed(written, arrays or {}, facts.schema) if is_deployed else None,
         size_bytes=written.get("size_bytes", 0),
         row_us=written.get("row_us", 0.0),
         costs=FormCosts.from_json(written["costs"]) if written.get("costs") else None,

@@ -12,7 +12,7 @@ from medn.core.intervals import Interval
 from medn.core.ranges import Flags, MeasuredRange
 from medn.core.table import Array, Schema
 from medn.core.values import Scalar
-from medn.deployed.beyond import HELD, Beyond, seen_from_the_edge
+from medn.deployed.beyond import HELD, seen_from_the_edge
 from medn.program.formulas import either
 from medn.regressors.form import Form
 
@@ -57,22 +57,20 @@ class Deployed:
     def answer(self, inputs: Array) -> Answer:
         """What is said of rows; a formula, which is traced with symbols too."""
         distance, inside = self.range.place(inputs)
-        logs, widths = either(inside, self._inside, self._outside, inputs, distance)
+        # Forms take longest, so they are asked once: of rows inside as they are, of others at the nearest edge.
+        (seen,) = either(inside, lambda rows: (rows,), lambda rows: (self.range.clip(rows),), inputs)
+        found = self.form.log_value(seen)
+        logs, widths = either(inside, self._inside, self._outside, inputs, distance, found)
         with np.errstate(over="ignore"):  # who asks for the impossible is told so elsewhere
             value, factor = np.exp(logs), np.exp(widths)
             return Answer(value, value / factor, value * factor, inside)
 
-    def _inside(self, inputs: Array, distance: Array) -> tuple[Array, Array]:
+    def _inside(self, inputs: Array, distance: Array, logs: Array) -> tuple[Array, Array]:
         """The logarithm of the value, and the width of its interval."""
-        logs = self.form.log_value(inputs)
         return logs, self.interval.width(logs, distance)
 
-    def _outside(self, inputs: Array, distance: Array) -> tuple[Array, Array]:
-        beyond = self.beyond(inputs, distance)
-        logs = beyond.log_value(self.way)
-        return logs, self.interval.width_beyond(beyond.edge, logs, distance, beyond.far)
-
-    def beyond(self, inputs: Array, distance: Array) -> Beyond:
-        """Rows that lie outside, in every way that they can be predicted."""
+    def _outside(self, inputs: Array, distance: Array, edge: Array) -> tuple[Array, Array]:
         roofline = self.roofline.log_value if self.roofline else None
-        return seen_from_the_edge(inputs, distance, self.range, self.form.log_value, roofline)
+        beyond = seen_from_the_edge(inputs, distance, self.range, self.form.log_value, roofline, edge)
+        logs = beyond.log_value(self.way)
+        return logs, self.interval.width_beyond(edge, logs, distance, beyond.far)

@@ -75,14 +75,16 @@ def _shortest(array: NDArray[Any]) -> NDArray[Any]:
     return single if np.array_equal(single, array) else array.astype(np.float64)
 
 
-def unpack_deployed(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Deployed:
-    """What `pack_deployed` took apart; fails in many ways if damaged.
+def unpack_deployed(
+    facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema | None = None
+) -> Deployed:
+    """What `pack_deployed` took apart, the schema where somebody has read it already; fails in many ways if damaged.
 
     An earlier version kept all of a range among the facts, the roofline elsewhere, and knew one way beyond the range.
     """
     if not all(facts.get(name) for name in ("schema", "form", "range", "interval")):
         raise ValueError("it lacks its form, inputs, range or interval")
-    schema, constants = unpack_schema(facts["schema"]), facts["constants"]
+    schema, constants = schema or unpack_schema(facts["schema"]), facts["constants"]
     check_scalars("a constant", constants)
     way = facts.get("way", HELD)
     if way not in WAYS:

@@ -21,7 +21,7 @@ _engine: Any = None
 with suppress(ImportError):  # not built, or for another Python
     _engine = import_module("medn.program._engine")
 
-VERSION = 3
+VERSION = 4
 """What the extension is asked for; one that was left by another version of medn is not used."""
 
 Array = NDArray[np.float64]
@@ -49,7 +49,16 @@ FIELDS_OF_A_STEP = 12
 
 
 def is_built() -> bool:
-    return _engine is not None and getattr(_engine, "VERSION", None) == VERSION
+    return not why_missing()
+
+
+def why_missing() -> str:
+    """Why there is no C engine here; nothing where there is."""
+    if _engine is None:
+        return "the C engine was not built"
+    if getattr(_engine, "VERSION", None) != VERSION:
+        return "the C engine was built for another version of medn; install medn again to build it"
+    return ""
 
 
 def slots_of(width: int, single: bool) -> int:
@@ -185,10 +194,10 @@ def _trees(data: Any) -> tuple[NDArray[Any], ...]:
 
 
 def node_table(feature: Any, number: Any, right_place: Any) -> NDArray[Any]:
-    """Nodes as the engine walks them; a leaf asks for what no number is below, and leads to itself."""
+    """Nodes as the engine walks them; a leaf asks for NaN, which no number is below, and leads to itself."""
     is_leaf = feature < 0
     found = np.empty(len(feature), dtype=NODE)
-    found["threshold"] = np.where(is_leaf, -np.inf, number)
+    found["threshold"] = np.where(is_leaf, np.nan, number)
     found["feature"] = np.maximum(feature, 0)
     found["right"] = right_place
     found["value"] = np.where(is_leaf, number, 0.0)
@@ -242,7 +251,7 @@ def _kernel(data: Any) -> tuple[NDArray[Any], ...]:
     points, _, weights, gamma, shape = data.arrays
     factor = float(gamma) if shape == "gaussian" else 5.0 * float(gamma)
     inner, count = points.transposed.shape
-    filled = np.zeros((inner, -(-count // POINTS) * POINTS))
+    filled = np.zeros((inner, max(1, -(-count // POINTS)) * POINTS))
     filled[:, :count] = points.transposed
     tiles = (-2.0 * factor * filled).reshape(inner, -1, POINTS).transpose(1, 0, 2)
     own = np.zeros(filled.shape[1])

@@ -30,7 +30,7 @@ PyMODINIT_FUNC PyInit__engine(void) {
     if (!made) return NULL;
     if (PyModule_AddObjectRef(made, "Machine", (PyObject *)&MachineType) < 0 ||
         PyModule_AddObjectRef(made, "Query", (PyObject *)&QueryType) < 0 ||
-        PyModule_AddIntConstant(made, "VERSION", 3) < 0 || PyModule_AddIntConstant(made, "FIELDS", FIELDS) < 0) {
+        PyModule_AddIntConstant(made, "VERSION", 4) < 0 || PyModule_AddIntConstant(made, "FIELDS", FIELDS) < 0) {
         Py_DECREF(made);
         return NULL;
     }

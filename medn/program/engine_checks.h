@@ -11,8 +11,9 @@ static int is_value(const Machine *m, int64_t place, int64_t width, int single) 
 }
 
 static int is_table(const Machine *m, const int64_t *step, int64_t index, int64_t item, int64_t count) {
+    if (step[TABLE] < 0 || step[TABLE] >= m->table_count - index) return 0;
     const int64_t place = step[TABLE] + index;
-    if (step[TABLE] < 0 || place >= m->table_count || m->tables[place].item != item) return 0;
+    if (m->tables[place].item != item) return 0;
     return count < 0 ? m->tables[place].count > 0 : m->tables[place].count == count;
 }
 
@@ -25,12 +26,13 @@ static int are_places(const Array *places, int64_t width) {
 }
 
 static int are_trees(const Array *nodes, const Array *roots, int64_t width) {
-    /* Every node leads to one behind it or, a leaf, to itself: so every walk ends. */
+    /* Every node leads to one behind it or, a leaf, to itself: so every walk ends. A leaf's threshold is NaN, which no
+     * number is below, minus infinity neither. */
     for (int64_t i = 0; i < nodes->count; i++) {
         const Node node = ((const Node *)nodes->content)[i];
-        const int is_leaf = node.right == i && node.threshold == -INFINITY;
+        const int asks = node.threshold == node.threshold, is_leaf = node.right == i && !asks;
         if (node.feature < 0 || node.feature >= width || node.right >= nodes->count) return 0;
-        if (!is_leaf && (node.right <= i || i + 1 >= nodes->count || !(node.threshold == node.threshold))) return 0;
+        if (!is_leaf && (!asks || node.right <= i || i + 1 >= nodes->count)) return 0;
     }
     return are_places(roots, nodes->count);
 }
@@ -117,7 +119,7 @@ static const char *wrong_step(const Machine *m, const int64_t *step) {
         if (!is_apart(step, place, wide, in_single, out_single)) return "a result that overwrites a value";
         if (wide != width && (wide != 1 || in_single)) return "values of different widths";
     }
-    if (step[B] < -m->constant_count - 1) return "a constant that there is not";
+    if (step[B] < -m->constant_count - 1 || step[B] >= m->slots) return "a value that there is not";
     switch (op) {
     case SUM: case LEAST: case MOST: return width == 1 ? NULL : "a sum of several numbers";
     case TAKE:

@@ -98,7 +98,7 @@ failed:
 
 /* Columns of numbers in, columns of numbers out, each `rows` long. */
 static int run_columns(Machine *m, const double *given, double *out, int64_t rows) {
-    const int64_t blocks = rows / BLOCK + (rows % BLOCK > 4), alone = rows % BLOCK > 4 ? rows : blocks * BLOCK;
+    const int64_t blocks = rows / BLOCK + (rows % BLOCK > FEW), alone = rows % BLOCK > FEW ? rows : blocks * BLOCK;
     double *memory = block_memory(m);
     if (!memory) return 0;
     for (int64_t block = 0; block < blocks; block++) {

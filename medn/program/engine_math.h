@@ -71,8 +71,8 @@ INLINE double short_exp(double x) {
 }
 
 INLINE double kernel_of(double square, int is_matern) {
-    /* Of the two shapes, a Gaussian bell and Matern 5/2; nothing is left of either where the exponential ends. */
-    const double held = square > 0.0 ? square : 0.0;
+    /* Of the two shapes, a Gaussian bell and Matern 5/2; nothing is left of either long before a million. */
+    const double most = square < 1e6 ? square : 1e6, held = most > 0.0 ? most : 0.0;
     if (!is_matern) return short_exp(-held);
     const double distance = sqrt(held);
     return short_exp(-distance) * (1.0 + (distance + held * (1.0 / 3.0)));
@@ -132,67 +132,67 @@ INLINE double short_sine(double x, int quarters) {
 
 /* Each of these computes n numbers; those that the short way is not for come after. */
 
-INLINE void log_of_many(double *RESTRICT out, const double *RESTRICT x, long n) {
+INLINE void log_of_many(double *RESTRICT out, const double *RESTRICT x, int64_t n) {
     int strange = 0;
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         out[i] = short_log(x[i]);
         strange |= !(x[i] >= DBL_MIN && x[i] <= DBL_MAX);
     }
     if (strange)
-        for (long i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(x[i] >= DBL_MIN && x[i] <= DBL_MAX)) out[i] = log(x[i]);
 }
 
-INLINE void log1p_of_many(double *RESTRICT out, const double *RESTRICT x, long n) {
+INLINE void log1p_of_many(double *RESTRICT out, const double *RESTRICT x, int64_t n) {
     int strange = 0;
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         double one_more = 1.0 + x[i];
         /* What was lost in adding one comes back by the slope of the logarithm. */
         out[i] = short_log(one_more) + (x[i] - (one_more - 1.0)) / one_more;
         strange |= !(x[i] > -0.5 && x[i] <= 1e300);
     }
     if (strange)
-        for (long i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(x[i] > -0.5 && x[i] <= 1e300)) out[i] = log1p(x[i]);
 }
 
-INLINE void exp_of_many(double *RESTRICT out, const double *RESTRICT x, long n) {
+INLINE void exp_of_many(double *RESTRICT out, const double *RESTRICT x, int64_t n) {
     int strange = 0;
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         out[i] = short_exp(x[i]);
         strange |= !(x[i] >= -708.0 && x[i] <= 709.0);
     }
     if (strange)
-        for (long i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(x[i] >= -708.0 && x[i] <= 709.0)) out[i] = exp(x[i]);
 }
 
-INLINE void sine_of_many(double *RESTRICT out, const double *RESTRICT x, long n, int quarters) {
+INLINE void sine_of_many(double *RESTRICT out, const double *RESTRICT x, int64_t n, int quarters) {
     int strange = 0;
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         out[i] = short_sine(x[i], quarters);
         strange |= !(x[i] >= -1e5 && x[i] <= 1e5);
     }
     if (strange)
-        for (long i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(x[i] >= -1e5 && x[i] <= 1e5)) out[i] = quarters ? cos(x[i]) : sin(x[i]);
 }
 
-INLINE void sine_and_cosine_of_many(double *RESTRICT sine, double *RESTRICT cosine, const double *RESTRICT x, long n) {
+INLINE void sine_and_cosine_of_many(double *RESTRICT sine, double *RESTRICT cosine, const double *RESTRICT x, int64_t n) {
     /* Of one angle both take hardly longer than one. */
     int strange = 0;
-    for (long i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         sine[i] = short_sine(x[i], 0);
         cosine[i] = short_sine(x[i], 1);
         strange |= !(x[i] >= -1e5 && x[i] <= 1e5);
     }
     if (strange)
-        for (long i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++)
             if (!(x[i] >= -1e5 && x[i] <= 1e5)) sine[i] = sin(x[i]), cosine[i] = cos(x[i]);
 }
 
-INLINE void silu_of_many(float *RESTRICT out, const float *RESTRICT x, long n) {
-    for (long i = 0; i < n; i++) out[i] = short_silu(x[i]);
+INLINE void silu_of_many(float *RESTRICT out, const float *RESTRICT x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) out[i] = short_silu(x[i]);
 }
 
 #endif

@@ -366,7 +366,8 @@ TARGET INLINE void NAMED(sum_kernels)(
         NAMED(kernels_of_tile)(sums, x, own, tile, squares + start, weights + start, inner, is_matern);
 #endif
     }
-    for (int r = 0; r < ROWS; r++) out[r] = sums[r];
+    /* What is no number, or too large to have a distance, has no kernels. */
+    for (int r = 0; r < ROWS; r++) out[r] = sums[r] + 0.0 * own[r];
 }
 
 TARGET static void NAMED(run_steps)(const Machine *machine, double *RESTRICT memory) {

@@ -74,7 +74,7 @@ static int runner_start(Runner *runner, const Query *self, Machine *first, const
     runner->second = self->answer;
     runner->level = PyFloat_Check(self->level) ? PyFloat_AS_DOUBLE(self->level) : NAN;
     runner->places = places;
-    runner->blocked = rows > 4;
+    runner->blocked = rows > FEW;
     runner->memory = block_memory(first);
     runner->other = runner->memory ? block_memory(self->answer) : NULL;
     if (runner->memory && !runner->other) free_memory(runner->memory);
@@ -508,7 +508,7 @@ static int rows_answer(const Rows *rows, Results *results) {
         const Group *group = &rows->groups[i];
         Runner runner;
         int64_t count = 0;
-        for (int64_t row = group->first; row >= 0 && count < 8; row = rows->next[row]) count++;
+        for (int64_t row = group->first; row >= 0 && count <= FEW; row = rows->next[row]) count++;
         if (!runner_start(&runner, group->query, group->machine, group->places, count)) return -1;
         const int good = rows_run(rows, group, &runner, results);
         runner_end(&runner);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from medn.program.c_engine import CMachine, is_built
+from medn.program.c_engine import CMachine, is_built, why_missing
 from medn.program.numpy_engine import NumpyMachine
 from medn.program.program import Program
 from medn.program.symbols import Untraceable
@@ -39,4 +39,4 @@ def described() -> str:
         return "C"
     if is_built():
         return f"NumPy, as {VARIABLE} says"
-    return "NumPy: the C engine was not built"
+    return f"NumPy: {why_missing()}"

@@ -61,7 +61,7 @@ def either(flags: Any, where: Callable[..., Results], elsewhere: Callable[..., R
     if others.all():
         return elsewhere(*given)
     parts = where(*(each[flags] for each in given)), elsewhere(*(each[others] for each in given))
-    found: Any = tuple(np.empty(len(flags), dtype=part.dtype) for part in parts[0])
+    found: Any = tuple(np.empty((len(flags), *part.shape[1:]), dtype=part.dtype) for part in parts[0])
     for column, *pair in zip(found, *parts, strict=True):
         column[flags], column[others] = pair
     return found  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from medn.core.checking import LARGEST_LOG, check_name, check_numbers, check_who
 from medn.core.table import MOST_INPUTS, Array
 from medn.regressors.form import Form, Parts, forms
 from medn.regressors.forms.weighted_sum import WeightedSum
-from medn.regressors.sources import Sources
+from medn.regressors.sources import Sources, beside
 from medn.regressors.views import View
 
 MOST_SOURCES = 1_024
@@ -40,7 +40,7 @@ class Stack(Form):
         """The same where it is known what other devices take."""
         found: Array = logs @ np.array(self.weights) + self.constant
         if self.correction is not None:
-            found = found + self.correction.log_value(np.concatenate([inputs, logs], axis=1))
+            found = found + self.correction.log_value(beside(inputs, logs))
         return found
 
     def check(self, width: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from experiments import automl_peers
 from experiments.automl_peers import PREPARED, RAW, winners
-from experiments.peers import child, environments, medn_verbs
+from experiments.peers import child, environments, medn_quick, medn_verbs
 from experiments.peers.model import Model, Rows
 from medn.core.errors import UsageError
 
@@ -49,7 +49,7 @@ def arguments(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
     monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
     monkeypatch.syspath_prepend(str(PLUGINS))
     monkeypatch.setattr(automl_peers, "PEERS", {"mean": "mean_peer"})
-    monkeypatch.setattr(automl_peers, "OWN", "mean_peer")
+    monkeypatch.setattr(automl_peers, "OWN", ("mean_peer",))
     wanted = ["--tables", "layers", "--peers", "mean", "--seeds", "1", "--seconds", "1"]
     return ["--data", str(data), "--out", str(tmp_path / "out"), *wanted]
 
@@ -139,9 +139,12 @@ def test_medn_is_what_its_verbs_make(arguments: list[str], tmp_path: Path, monke
         return verb(*words, *(("--regressors", "roofline,linear") if words[0] == "train" else ()))
 
     monkeypatch.setattr(medn_verbs, "verb", fewer_families)
-    (tmp_path / "rows" / "medn").mkdir()
-    model = medn_verbs.fit(rows, 2.0, 0, tmp_path / "rows" / "medn")
+    medn, quick = (tmp_path / "rows" / f"{name}-raw" for name in ("medn_verbs", "medn_quick"))
+    medn.mkdir()
+    model = medn_verbs.fit(rows, 2.0, 0, medn)
     assert asked == ["train", "select", "leaderboard"]
+    assert "--max-us 10" in medn_quick.fit(rows, 2.0, 0, quick).note
+    assert asked[3:] == ["select", "leaderboard"]
     assert model.prepare_one is not None
     assert model.predict_one is not None
     one = model.predict_one(model.prepare_one(rows.test[:1]))

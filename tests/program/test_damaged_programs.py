@@ -36,7 +36,8 @@ def test_a_good_program_runs() -> None:
 
 WALK = np.zeros(3, dtype=NODE)
 WALK["right"] = [2, 1, 2]
-WALK["threshold"] = [0.5, -np.inf, -np.inf]
+WALK["threshold"] = [0.5, np.nan, np.nan]
+WALK["value"] = [0.0, 1.0, 2.0]
 ROOTS = np.zeros(1, dtype=np.int32)
 
 
@@ -45,6 +46,12 @@ def walk(field: str, place: int, value: float) -> Any:
     nodes = WALK.copy()
     nodes[field][place] = value
     return machine(step("trees", 4, 1, (0, 2), table=0), tables=(nodes, ROOTS))
+
+
+def kernels(tiles: int, points: int, facts: int = 2, shape: float = 1.0) -> Any:
+    """Kernels around two tiles of points with two numbers each, but for what is said otherwise."""
+    tables = (np.ones(tiles), np.zeros(points), np.ones(64), np.array([1.0, shape])[:facts])
+    return machine(step("kernel", 4, 1, (0, 2), table=0), tables=tables)
 
 
 WRONG: dict[str, Callable[[], Any]] = {
@@ -66,6 +73,15 @@ WRONG: dict[str, Callable[[], Any]] = {
     "a tree that leads out": lambda: walk("right", 0, 9),
     "a tree of no feature": lambda: walk("feature", 0, 2),
     "a last node that is no leaf": lambda: walk("threshold", 2, 1.0),
+    "a leaf below infinity": lambda: walk("threshold", 2, -np.inf),
+    "a table behind all numbers": lambda: machine(step("kernel", 4, 1, (0, 2), table=2**63 - 1)),
+    "a value that is not read": lambda: machine([*step("log", 4, 1, (0, 1))[:7], 2**62, 1, 0, 1, -1]),
+    "tiles": lambda: kernels(tiles=127, points=64),
+    "squares of points": lambda: kernels(tiles=128, points=63),
+    "facts of kernels": lambda: kernels(tiles=128, points=64, facts=1),
+    "points that fill no tile": lambda: machine(
+        step("kernel", 4, 1, (0, 2), table=0), tables=(np.ones(80), np.ones(40), np.ones(40), np.ones(2))
+    ),
 }
 
 
@@ -73,6 +89,25 @@ WRONG: dict[str, Callable[[], Any]] = {
 def test_a_program_that_would_read_outside_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="this is no program"):
         WRONG[name]()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_walks_end_whatever_is_asked(rows: int) -> None:
+    made, found = walk("value", 0, 0.0), np.empty((1, rows))
+    for number, leaf in ((-np.inf, 1.0), (np.inf, 2.0), (np.nan, 2.0)):
+        made.run(np.full((2, rows), number), found)
+        assert found.tolist() == [[leaf] * rows]
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("shape", [0.0, 1.0])
+def test_nothing_is_left_of_kernels_far_away_and_of_no_number_there_are_none(rows: int, shape: float) -> None:
+    made, found = kernels(tiles=128, points=64, shape=shape), np.empty((1, rows))
+    for far in (1e4, 1e9, 1e150):
+        made.run(np.full((2, rows), far), found)
+        assert (np.abs(found) < 1e-200).all()
+    made.run(np.full((2, rows), np.nan), found)
+    assert np.isnan(found).all()
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:

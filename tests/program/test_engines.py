@@ -14,7 +14,7 @@ import pytest
 import medn
 from experiments.engines.bundles import write_bundles
 from experiments.engines.equality import compared
-from medn.program import engines
+from medn.program import c_engine, engines
 from medn.program.c_engine import is_built
 
 FAMILIES = ("median", "linear", "ridge", "nearest", "svr", "roofline", "decision_tree", "lightgbm", "catboost", "mlp")
@@ -67,3 +67,13 @@ def test_numpy_answers_where_the_c_engine_is_switched_off(bundles: list[Path]) -
         found[wanted] = float(number)
         assert name.startswith("NumPy") or not wanted
     assert found["numpy"] == pytest.approx(found[""], rel=1e-6)
+
+
+@pytest.mark.skipif(not is_built(), reason="no C engine")
+def test_an_engine_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_engine, "VERSION", c_engine.VERSION + 1)
+    engines.engine.cache_clear()
+    try:
+        assert engines.described().startswith("NumPy: the C engine was built for another version of medn")
+    finally:
+        engines.engine.cache_clear()
