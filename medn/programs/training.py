@@ -18,6 +18,7 @@ from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.losses import efficiency_loss, latency_loss, ranking_loss
 from medn.programs.network import Decoded, EncoderDesign, ProgramBatch, ProgramNetwork
+from medn.programs.pooled_nests import program_rates
 from medn.programs.programs import MeasuredPrograms
 
 
@@ -60,7 +61,8 @@ def fit_encoder(
     chosen = ENCODINGS[encoding]
     torch.manual_seed(teaching.seed)
     rows = chosen.rows(train.programs, devices)
-    network = ProgramNetwork(rows, chosen.token_size, len(devices), encoding == "leaves", teaching.design)
+    rates = program_rates(rows, train.latency_s, len(devices)) if encoding == "nests" else None
+    network = ProgramNetwork(rows, chosen.token_size, len(devices), chosen.adds_up, teaching.design, rates)
     batch, targets = network.batch(rows), _targets(train)
     other = None if unlabelled is None else network.batch(chosen.rows(unlabelled.programs, devices))
     random = np.random.default_rng(teaching.seed)
