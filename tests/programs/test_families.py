@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from medn.network.moments import moment_discrepancy
+from medn.programs import training
 from medn.programs.encodings import ENCODINGS, HEAD
 from medn.programs.family import Lesson, program_families
 from medn.programs.forms.sequence_encoder import SequenceEncoder
@@ -115,6 +117,20 @@ def test_the_arrays_compute_what_the_network_does(
 def test_a_fit_with_a_seed_is_the_same_again(split: ProgramSplit, devices: tuple[str, ...]) -> None:
     first, second = (fitted("ast_encoder", split, devices, epochs=2, width=16) for _ in range(2))
     np.testing.assert_allclose(first.latency_s(split.test.programs), second.latency_s(split.test.programs), rtol=1e-6)
+
+
+def test_a_fit_that_is_short_of_time_still_ends_with_small_steps(
+    split: ProgramSplit, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock ticks a second with every look at it, so that eight seconds are eight epochs."""
+    asked: list[float] = []
+    monkeypatch.setattr(training, "one_cycle", lambda at: asked.append(at) or 0.1)
+    ticks = itertools.count()
+    teaching = training.Teaching(EncoderDesign(width=16, blocks=1), seconds=8.0, clock=lambda: float(next(ticks)))
+    training.fit_encoder("leaves", split.train, split.validation, devices, teaching)
+    assert asked[0] == 0
+    assert 0.75 < asked[-1] < 1
+    assert len(asked) < 60
 
 
 def test_rows_of_one_device_do_not_teach_the_head_of_another(split: ProgramSplit, devices: tuple[str, ...]) -> None:
