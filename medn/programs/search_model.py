@@ -31,6 +31,8 @@ from medn.programs.programs import LEAF_SIZE, TensorProgram
 
 FAILED_S = 1e9
 """What takes this long was not measured: TVM has no other way to say so."""
+WORST = -1e3
+"""The score of a candidate that cannot be lowered."""
 
 
 def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
@@ -55,19 +57,24 @@ def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
 
         def update(self, context: Any, candidates: Any, results: Any) -> None:
             """What was measured corrects what is said of the same task."""
-            if len(candidates):
-                seconds = np.array([seconds_of(result) for result in results])
-                self._correction(context).learn(*self._read(context, candidates), seconds)
+            rows, scores, is_read = self._read(context, candidates)
+            seconds = np.array([seconds_of(result) for result in results])
+            if is_read.any():
+                self._correction(context).learn(rows[is_read], scores[is_read], seconds[is_read])
 
         def predict(self, context: Any, candidates: Any) -> NDArray[np.float64]:
-            rows, scores = self._read(context, candidates)
-            return np.asarray(self._correction(context).corrected(rows, scores), dtype=np.float64)
+            rows, scores, is_read = self._read(context, candidates)
+            return np.where(is_read, self._correction(context).corrected(rows, scores), WORST).astype(np.float64)
 
-        def _read(self, context: Any, candidates: Any) -> tuple[Array, Array]:
+        def _read(self, context: Any, candidates: Any) -> tuple[Array, Array, NDArray[np.bool_]]:
+            """Rows to compare, scores, and which candidates could be read at all."""
             schedules = [candidate.sch for candidate in candidates]
             name = device or device_of(context.target, predictor.devices)
             found = programs_of(context, schedules, name, predictor.encoding)
-            return whole_rows(predictor.rows(found), predictor.encoding), predictor.rank_score(found)
+            is_read = np.array([predictor.encoding != "nests" or len(each.nests) > 0 for each in found], dtype=bool)
+            if not found:
+                return np.empty((0, 0)), np.empty(0), is_read
+            return whole_rows(predictor.rows(found), predictor.encoding), predictor.rank_score(found), is_read
 
         def _correction(self, context: Any) -> TaskCorrection:
             return corrections.setdefault(task_key(context.mod), TaskCorrection())
@@ -113,12 +120,18 @@ def programs_of(context: Any, schedules: Sequence[Any], device: str, encoding: s
             trace_of(schedule) if encoding == "steps" else [],
             np.array(store_positions(schedule.mod["main"].body) if len(own) else [], dtype=np.int64),
             own.astype(np.float32),
-            nest_vectors(
-                [Nest.from_record(nest) for nest in stored_nests(schedule.mod)] if encoding == "nests" else []
-            ),
+            nest_vectors(_nests(schedule.mod) if encoding == "nests" else []),
         )
         for schedule, own in zip(schedules, leaves, strict=True)
     ]
+
+
+def _nests(module: Any) -> list[Nest]:
+    """None of what TVM cannot lower: evolution makes such candidates, and they cannot be built either."""
+    try:
+        return [Nest.from_record(nest) for nest in stored_nests(module)]
+    except Exception:  # TVM raises errors of many classes here, none of them its own
+        return []
 
 
 def work_of(module: Any) -> tuple[float, float]:

@@ -11,9 +11,10 @@ import torch
 from medn.capture.capture import capture
 from medn.core.errors import UsageError
 from medn.devices.backend import backends
+from medn.devices.program_loops import stored_nests
 from medn.devices.tensor_programs import task_of
 from medn.layer_generators.kind import layer_kinds
-from medn.programs import ProgramPredictor, TensorProgram, cost_model, train_programs, tuned
+from medn.programs import ProgramPredictor, TensorProgram, cost_model, search_model, train_programs, tuned
 from medn.programs.programs import MeasuredPrograms
 from medn.programs.search_model import device_of, programs_of, work_of
 
@@ -63,6 +64,28 @@ def test_the_cost_model_learns_from_the_trials_of_a_task(predictors: dict[str, P
     right = np.corrcoef(after[0][:-1], -np.log(seconds[:-1]))[0, 1]
     assert right > np.corrcoef(before[0][:-1], -np.log(seconds[:-1]))[0, 1] + 0.5
     np.testing.assert_array_equal(after[1], before[1])
+
+
+def test_a_candidate_that_cannot_be_lowered_comes_last(
+    predictors: dict[str, ProgramPredictor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm.s_tir.meta_schedule import MeasureCandidate
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    task = task_of(layer_kinds["matmul"].layer(rows=24, inner=16, columns=32), 1, "x86-64", 1)
+    drawn = [MeasureCandidate(task.program(number).schedule, []) for number in range(1, 7)]
+    broken = drawn[2].sch.mod
+
+    def lowered(module: object) -> list[dict[str, object]]:
+        if module.same_as(broken):  # type: ignore[attr-defined]
+            raise RuntimeError("Divide by zero")
+        return stored_nests(module)
+
+    monkeypatch.setattr(search_model, "stored_nests", lowered)
+    model = cost_model(predictors["xgboost_nests"])
+    for _ in range(2):
+        assert int(model.predict(task.context, drawn).argmin()) == 2
+        model.update(task.context, drawn, [RunnerResult([1e-3 * at], None) for at in range(1, 7)])
 
 
 def test_the_work_of_a_module_is_that_of_its_layer() -> None:
