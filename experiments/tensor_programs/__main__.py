@@ -32,28 +32,30 @@ from medn.regressors.regressor import Effort, Settings
 
 Row = dict[str, Any]
 
-FAMILIES: Mapping[str, tuple[str, Settings]] = {
-    name: (name, {}) for name in ("xgboost_pooled", "ast_encoder", "primitive_attention")
-}
+FAMILIES = ("xgboost_pooled", "xgboost_nests", "nest_encoder", "nest_ensemble", "ast_encoder", "primitive_attention")
+OF_DEVICES = ("xgboost_pooled", "xgboost_nests")
 ABLATIONS: Mapping[str, tuple[str, Settings]] = {
-    "ast_encoder": ("ast_encoder", {}),
-    "without positions": ("ast_encoder", {"use_positions": False}),
-    "without device branch": ("ast_encoder", {"use_device": False}),
-    "without ranking term": ("ast_encoder", {"rank_weight": 0.0}),
-    "without efficiency": ("ast_encoder", {"efficiency_weight": 0.0}),
-    "with moment term": ("ast_encoder", {"moment_weight": 0.3}),
+    "nest_encoder": ("nest_encoder", {}),
+    "without positions": ("nest_encoder", {"use_positions": False}),
+    "without device branch": ("nest_encoder", {"use_device": False}),
+    "without ranking term": ("nest_encoder", {"rank_weight": 0.0}),
+    "without efficiency": ("nest_encoder", {"efficiency_weight": 0.0}),
+    "with moment term": ("nest_encoder", {"moment_weight": 0.3}),
+    "TVM's vectors in place of loops": ("ast_encoder", {}),
     "steps in place of stores": ("primitive_attention", {"rank_weight": 0.3, "blocks": 2}),
 }
-FIT_S = 120.0
+FIT_S = 90.0
 SHARES = (0.07, 1.0)
 SEARCHED = 6
 FEW_TRIALS = 60
 
 
-def learned(part: Part, family: str, settings: Settings, devices: tuple[str, ...], seed: int) -> ProgramPredictor:
+def learned(
+    part: Part, family: str, settings: Settings, devices: tuple[str, ...], seed: int, fit_s: float = FIT_S
+) -> ProgramPredictor:
     found = program_families[family]
     lesson = Lesson(part.train, part.validation, devices, part.test, settings)
-    form = found.fit(lesson, Effort(FIT_S, seed, clock=time.process_time))
+    form = found.fit(lesson, Effort(fit_s, seed, clock=time.process_time))
     return ProgramPredictor(family, found.encoding, devices, form)
 
 
@@ -62,7 +64,11 @@ def scored(predictor: ProgramPredictor, test: MeasuredPrograms) -> ProgramScores
 
 
 def compared(
-    ways: Mapping[str, tuple[str, Settings]], parts: Callable[[int], Part], devices: tuple[str, ...], seeds: int
+    ways: Mapping[str, tuple[str, Settings]],
+    parts: Callable[[int], Part],
+    devices: tuple[str, ...],
+    seeds: int,
+    fit_s: float = FIT_S,
 ) -> list[Row]:
     """Means over seeds, and the spread of the error between them."""
     rows = []
@@ -70,7 +76,7 @@ def compared(
         scores = []
         for seed in range(seeds):
             part = parts(seed)
-            scores.append(scored(learned(part, family, settings, devices, seed), part.test))
+            scores.append(scored(learned(part, family, settings, devices, seed, fit_s), part.test))
             print(f"{label}, seed {seed}: {100 * scores[-1].mape:.1f} %", flush=True)
         rows.append(_row(label, scores))
     return rows
@@ -91,11 +97,12 @@ def _row(label: str, scores: Sequence[ProgramScores]) -> Row:
 
 
 def across_models(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Row]:
-    return compared(FAMILIES, _held(programs), _devices(programs), options.seeds)
+    ways = {name: (name, {}) for name in named("family", options.families, program_families)}
+    return compared(ways, _held(programs), _devices(programs), options.seeds, options.fit_s)
 
 
 def ablations(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Row]:
-    return compared(ABLATIONS, _held(programs), _devices(programs), min(options.seeds, 3))
+    return compared(ABLATIONS, _held(programs), _devices(programs), min(options.seeds, 3), options.fit_s)
 
 
 def across_devices(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Row]:
@@ -103,10 +110,11 @@ def across_devices(programs: MeasuredPrograms, options: argparse.Namespace) -> l
     for target in devices:
         for share in SHARES:
             found = compared(
-                {name: FAMILIES[name] for name in ("xgboost_pooled", "ast_encoder")},
+                {name: (name, {}) for name in OF_DEVICES},
                 lambda seed, target=target, share=share: device_from_few(programs, target, share, seed),  # type: ignore[misc]
                 devices,
                 min(options.seeds, 2),
+                options.fit_s,
             )
             rows += [{"target": target, "of its tasks": f"{share:.0%}", **row} for row in found]
     return rows
@@ -117,8 +125,14 @@ def speed(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Row]:
     rows, devices = [], _devices(programs)
     asked = [programs.programs[at % len(programs)] for at in range(1000)]
     part = _held(programs)(0)
-    for family in FAMILIES:
-        predictor = learned(part, family, {"epochs": 2} if family != "xgboost_pooled" else {}, devices, 0)
+    brief = {"epochs": 2}
+    settings: dict[str, Settings] = dict.fromkeys(FAMILIES, brief) | {
+        "xgboost_pooled": {},
+        "xgboost_nests": {},
+        "nest_ensemble": {"nest_encoder": brief},
+    }
+    for family in named("family", options.families, program_families):
+        predictor = learned(part, family, settings[family], devices, 0, options.fit_s)
         inputs = predictor.rows(asked)
         predictor.form.run(inputs)
         times = [_seconds(lambda p=predictor, i=inputs: p.form.run(i)) for _ in range(7)]  # type: ignore[misc]
@@ -139,16 +153,15 @@ def searches(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Ro
     """Tasks of held-out networks, on the last device: trials until what MetaSchedule's own model reaches in the end."""
     os.environ["TVM_NUM_THREADS"] = "1"
     part, devices = _held(programs)(0), _devices(programs)
-    predictor = learned(part, "ast_encoder", {}, devices, 0)
+    predictor = learned(part, options.searched, {}, devices, 0, options.fit_s)
     held = {*part.test.tasks}
     layers = [layer for own in network_tasks().values() for layer in own if f"{layer.key}:1" in held]
-    wanted = [layer for layer in layers if layer.kind in ("conv2d", "linear", "matmul")][:SEARCHED]
+    wanted = [layer for layer in layers if layer.kind in ("conv2d", "linear", "matmul")][: options.tasks]
     rows = []
     for layer in wanted:
         task = task_of(layer, 1, "haswell", 1)
         theirs = search(task, "xgb", options.trials)
         ours = search(task, cost_model(predictor, device=devices[-1]), options.trials)
-        blind = search(task, "random", options.trials)
         rows.append(
             {
                 "layer": layer.kind,
@@ -157,7 +170,6 @@ def searches(programs: MeasuredPrograms, options: argparse.Namespace) -> list[Ro
                 "trials of ours": _reached(ours, theirs[-1]),
                 f"ours after {FEW_TRIALS}, over xgb": round(ours[min(FEW_TRIALS, len(ours)) - 1] / theirs[-1], 3),
                 "ours in the end": round(ours[-1] / theirs[-1], 3),
-                "random in the end": round(blind[-1] / theirs[-1], 3),
             }
         )
         print(rows[-1], flush=True)
@@ -193,6 +205,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--families", default=",".join(FAMILIES))
+    parser.add_argument("--fit-s", type=float, default=FIT_S, help="processor time of one fit at most")
+    parser.add_argument("--searched", default="xgboost_nests", help="the family that leads searches")
+    parser.add_argument("--tasks", type=int, default=SEARCHED, help="that are searched")
     parser.add_argument("--trials", type=int, default=200, help="of each search")
     options = parser.parse_args(arguments)
     with Store(options.run / "measurements.sqlite", must_exist=True) as store:

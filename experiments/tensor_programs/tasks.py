@@ -24,7 +24,7 @@ NETWORKS = (
     *("efficientnet_b0", "mobilenetv3_small_100", "repvgg_a0", "densenet121", "ghostnet_100", "edgenext_xx_small"),
 )
 DEVICES = ("tvm-x86-64", "tvm-avx", "tvm-avx2")
-TASKS = 10
+TASKS = 16
 """Of each network, as far as it has them."""
 TURNS = ("conv2d", "conv2d", "linear", "matmul", "conv2d", "softmax", "layer_norm", "conv2d", "max_pool2d")
 """The kinds that get a task one after the other, again and again: products have most to schedule."""

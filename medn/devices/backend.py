@@ -106,6 +106,9 @@ class Backend(ABC):
     """True for torch itself: its outputs are the ones that the others are compared with."""
     runs_module: ClassVar[bool] = False
     """True where torch's module itself runs, so that its weights are the layer's memory; others convert it first."""
+    takes_module: ClassVar[bool] = False
+    """True where it converts torch's module itself, with no ONNX file between: like one that runs it, it needs torch
+    where it runs."""
     torch_device: ClassVar[str] = "cpu"
     """Where torch makes the module and the inputs that this backend is handed."""
     draws_schedules: ClassVar[bool] = False
@@ -125,13 +128,18 @@ class Backend(ABC):
         return {name: importlib.metadata.version(name) for name in self.packages if is_installed(name)}
 
     @property
+    def builds_layers(self) -> bool:
+        """Whether its layers are built where it runs; for others they may be exported elsewhere."""
+        return self.runs_module or self.takes_module
+
+    @property
     def packages_to_run(self) -> tuple[str, ...]:
         """Those of the packages that a layer needs which torch has exported elsewhere."""
-        return self.packages if self.runs_module else tuple(name for name in self.packages if name != "torch")
+        return self.packages if self.builds_layers else tuple(name for name in self.packages if name != "torch")
 
     def missing_to_run(self) -> str | None:
         """What `missing` says where layers come exported, if they can."""
-        if self.runs_module:
+        if self.builds_layers:
             return self.missing()
         absent = [name for name in self.packages_to_run if not is_installed(name)]
         return f"{self.name} needs {' and '.join(absent)}: pip install {' '.join(absent)}" if absent else None

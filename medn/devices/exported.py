@@ -83,7 +83,7 @@ class ExportedWorkload(Workload):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("module", "inputs"):
-            raise Unsupported("it takes torch's module, and the layer came as an ONNX file: state runs_module = True")
+            raise Unsupported("it takes torch's module, and the layer came as an ONNX file: state takes_module = True")
         raise AttributeError(name)
 
     @property

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from medn.core.values import Layer, content_key
 from medn.devices.backend import Unsupported
+from medn.devices.program_loops import stored_nests
 from medn.layer_generators.kind import layer_kinds
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ class ScheduledProgram:
     """One vector for each buffer that is stored, as TVM extracts them."""
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it: its trace without what post-processing added, and the vectors of its stores with their
-        places among loops and stores."""
+        """What is kept of it: its trace without what post-processing added, the vectors of its stores with their
+        places among loops and stores, and the loops of each store as they are lowered."""
         return {
             "trace": trace_of(self.schedule),
             "positions": store_positions(self.schedule.mod["main"].body),
             "leaves": [[float(f"{number:.7g}") for number in leaf] for leaf in self.features.tolist()],
+            "nests": stored_nests(self.schedule.mod),
         }
 
 

@@ -122,7 +122,7 @@ class Visitor:
         place = (point.device, point.condition.threads)
         if place not in self._workers:
             device = self.devices[point.device]
-            trial = None if device.backend.runs_module else self.trial
+            trial = None if device.backend.builds_layers else self.trial
             self._workers[place] = WorkerClient(device, point.condition.threads, self.onnx_cache, trial)
         self._workers[place].start()
         return self._workers[place]

@@ -115,7 +115,7 @@ class FarLane(Lane):
 
     def _wanted(self, job: DueVisit) -> Json:
         point = job.point
-        builds = self.devices[point.device].backend.runs_module
+        builds = self.devices[point.device].backend.builds_layers
         exported = None if builds or self._supply is None else self._supply.key_of(point.layer, point.condition)
         return {
             "number": job.number,

@@ -37,7 +37,7 @@ def open_machines(
     for choice in config.devices:
         ways.setdefault(tuple(choice.over), []).append(choice)
     far = [devices[choice.name] for choice in config.devices if choice.over]
-    supply = Supply(onnx_cache) if any(not device.backend.runs_module for device in far) else None
+    supply = Supply(onnx_cache) if any(not device.backend.builds_layers for device in far) else None
     if supply is not None:
         stack.callback(supply.stop)
     groups: list[Group] = []

@@ -11,7 +11,7 @@ from medn.regressors.regressor import Effort, Settings
 
 
 class EncoderFamily(ProgramFamily):
-    packages = ("torch",)
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
     defaults: ClassVar[Settings] = {}
     """Fields of `Teaching` or of its `EncoderDesign`, where they differ from theirs."""
 

@@ -1,4 +1,4 @@
-"""Programs as rows of numbers, in the three ways that families read them.
+"""Programs as rows of numbers, in the ways that families read them.
 
 Every row begins with the same head: the number of the device among those that a predictor knows (-1 for any other), and
 the logarithms of the layer's time at a fixed speed, of its operations and of its bytes.
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medn.core.table import Array
+from medn.programs.loops import NEST_SIZE
 from medn.programs.programs import LEAF_SIZE, TensorProgram
 from medn.programs.steps import STEP_SIZE, step_vectors
 
@@ -39,6 +40,16 @@ def leaf_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
     """One token for each stored buffer, with its pre-order place in the tree of loops and stores."""
     return _sequences(
         programs, devices, [program.leaves for program in programs], [each.positions for each in programs]
+    )
+
+
+def nest_rows(programs: Sequence[TensorProgram], devices: Devices) -> Array:
+    """One token for each store with the loops around it, in the order in which they stand."""
+    return _sequences(
+        programs,
+        devices,
+        [program.nests for program in programs],
+        [np.arange(len(program.nests)) for program in programs],
     )
 
 
@@ -98,12 +109,19 @@ class ProgramEncoding:
     name: str
     rows: Callable[[Sequence[TensorProgram], Devices], Array]
     token_size: int = 0
+    adds_up: bool = False
+    """Whether tokens are parts of the program that run one after the other, each with a time of its own."""
+
+    def width(self, devices: int) -> int:
+        """How many numbers a row has at least: those of a sequence of one token, where it is one."""
+        return HEAD + 2 + self.token_size if self.token_size else HEAD + devices + 3 * LEAF_SIZE + 3
 
 
 ENCODINGS = {
     each.name: each
     for each in (
-        ProgramEncoding("leaves", leaf_rows, LEAF_SIZE),
+        ProgramEncoding("leaves", leaf_rows, LEAF_SIZE, adds_up=True),
+        ProgramEncoding("nests", nest_rows, NEST_SIZE, adds_up=True),
         ProgramEncoding("steps", step_rows, STEP_SIZE),
         ProgramEncoding("pooled", pooled_rows),
     )

@@ -92,7 +92,7 @@ def train_programs(
     fitted: dict[str, tuple[ProgramPredictor, float]] = {}
     for name in names:
         family = program_families[name]
-        if reason := family.missing():
+        if reason := family.missing() or _unread(family.encoding, programs):
             tell(reason)
             continue
         began = time.process_time()
@@ -102,6 +102,12 @@ def train_programs(
         fitted[name] = ProgramPredictor(name, family.encoding, devices, form), time.process_time() - began
         tell(f"{name} has learned from {len(split.train)} programs in {fitted[name][1]:.0f} s")
     return _judged(fitted, split, seed)
+
+
+def _unread(encoding: str, programs: MeasuredPrograms) -> str | None:
+    """Why an encoding cannot read all programs."""
+    without = sum(not len(program.nests) for program in programs.programs) if encoding == "nests" else 0
+    return f"{without} programs were kept without their loops, by an earlier version of medn" if without else None
 
 
 def _judged(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from medn.core.table import Array
 from medn.programs.encodings import DEVICE, HEAD, WORK, as_tokens
-from medn.programs.forms.sequence_encoder import LARGEST_INPUT, SequenceEncoder, waves
+from medn.programs.forms.sequence_encoder import LARGEST_INPUT, RATES, SequenceEncoder, token_times, waves
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class ProgramBatch:
     mask: Tensor
     waves: Tensor
     tokens: Tensor
+    times: Tensor
+    """What each token takes by the rates of its device, and by those of any device, over the work; 0 without rates."""
 
     def take(self, rows: Tensor) -> ProgramBatch:
         mask = self.mask[rows]
@@ -50,11 +52,13 @@ class ProgramBatch:
             mask[:, :used],
             self.waves[rows, :used],
             self.tokens[rows, :used],
+            self.times[rows, :used],
         )
 
     def hiding(self, rows: Tensor, unknown: int) -> ProgramBatch:
         """The same with some rows of a device that is not known."""
-        return replace(self, device=torch.where(rows, unknown, self.device))
+        times = torch.where(rows[:, None, None], self.times[..., 1:].expand_as(self.times), self.times)
+        return replace(self, device=torch.where(rows, unknown, self.device), times=times)
 
 
 class EncoderBlock(nn.Module):
@@ -86,9 +90,19 @@ class Decoded:
 
 
 class ProgramNetwork(nn.Module):
-    def __init__(self, rows: Array, token_size: int, devices: int, adds_up: bool, design: EncoderDesign) -> None:
-        """`rows` are those to learn from, which tell how numbers are spread."""
+    def __init__(
+        self,
+        rows: Array,
+        token_size: int,
+        devices: int,
+        adds_up: bool,
+        design: EncoderDesign,
+        rates: Array | None = None,
+    ) -> None:
+        """`rows` are those to learn from, which tell how numbers are spread. `rates` has a row for each device and one
+        for any other: what is learned is then a multiple of the time that follows from them."""
         super().__init__()
+        self.rates = None if rates is None else rates.astype(np.float32)
         self.token_size, self.adds_up, self.design = token_size, adds_up, design
         head, mask, _, vectors = as_tokens(rows, token_size)
         seen, sizes = vectors[mask > 0], head[:, WORK:]
@@ -111,7 +125,11 @@ class ProgramNetwork(nn.Module):
         device = head[:, DEVICE].astype(np.int64)
         device = np.where((device >= 0) & self.design.use_device, device, last)
         placed = waves(positions, self.design.width) * np.float32(self.design.use_positions)
-        arrays = (sizes, head[:, WORK], device, mask, placed, tokens)
+        times = np.zeros((*mask.shape, 2), dtype=np.float32)
+        if self.rates is not None:
+            of_rows = self.rates[device][:, None], self.rates[-1]
+            times += np.stack([token_times(vectors, each) for each in of_rows], axis=-1) - head[:, WORK, None, None]
+        arrays = (sizes, head[:, WORK], device, mask, placed, tokens, times)
         return ProgramBatch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
     def forward(self, batch: ProgramBatch) -> Decoded:
@@ -123,8 +141,8 @@ class ProgramNetwork(nn.Module):
         pooled = (x * batch.mask[..., None]).sum(dim=1) / batch.mask.sum(dim=1, keepdim=True)
         rows = torch.arange(len(x))
         if self.adds_up:
-            times = self.latency(x)[rows, :, batch.device].masked_fill(batch.mask == 0, -torch.inf)
-            multiple = torch.logsumexp(times, dim=1)
+            times = self.latency(x)[rows, :, batch.device] + batch.times[..., 0]
+            multiple = torch.logsumexp(times.masked_fill(batch.mask == 0, -torch.inf), dim=1)
         else:
             multiple = self.latency(pooled)[rows, batch.device]
         return Decoded(multiple + batch.work, self.efficiency(pooled)[:, 0], self.rank(pooled)[:, 0], pooled)
@@ -142,6 +160,8 @@ class ProgramNetwork(nn.Module):
         known = {"mean": self.mean, "scale": self.scale, "head_mean": self.head_mean, "head_scale": self.head_scale}
         flag = np.array([float(self.design.use_positions)], dtype=np.float32)
         arrays = {**kept, **known, "use_positions": flag}
+        if self.rates is not None:
+            arrays[RATES] = self.rates if self.design.use_device else self.rates[-1:]
         return SequenceEncoder(arrays, self.token_size, self.design.heads, self.adds_up)
 
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-import medn.programs.forms.sequence_encoder  # noqa: F401  # registers the form that a file may name
+import medn.programs.forms.nest_pool  # noqa: F401  # registers a form that a file may name
 from medn.bundle.archive import BadBundle, Json, read_archive, write_archive
 from medn.core.checking import check_name
 from medn.core.table import Array
 from medn.core.text import LONGEST_LINE, one_line
 from medn.deployed.packing import pack, unpack
-from medn.programs.encodings import ENCODINGS, HEAD
+from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.programs import TensorProgram
 from medn.regressors.form import Form, restore
+from medn.regressors.forms.weighted_sum import WeightedSum
 
 VERSION = 1
 ARRAYS = "arrays.safetensors"
@@ -87,15 +88,14 @@ class ProgramPredictor:
         encoding, devices = ENCODINGS[manifest["encoding"]], tuple(manifest["devices"])
         for name in (manifest["family"], *devices):
             check_name("a name", name)
-        width = HEAD + 2 + encoding.token_size if encoding.token_size else pooled_width(len(devices))
-        form = restore(unpack(manifest["form"], load(parts[ARRAYS])), width)
-        if getattr(form, "token_size", 0) != encoding.token_size:
+        form = restore(unpack(manifest["form"], load(parts[ARRAYS])), encoding.width(len(devices)))
+        if token_sizes(form) != {encoding.token_size}:
             raise ValueError(f"its form does not read {encoding.name}")
         return cls(manifest["family"], encoding.name, devices, form, dict(manifest["about"]))
 
 
-def pooled_width(devices: int) -> int:
-    """How many numbers `pooled_rows` gives."""
-    from medn.programs.programs import LEAF_SIZE
-
-    return HEAD + devices + 3 * LEAF_SIZE + 3
+def token_sizes(form: Form) -> set[int]:
+    """What a form, and all of which it is the mean, take for a token; 0 where rows are no sequences."""
+    if isinstance(form, WeightedSum):
+        return set().union(*map(token_sizes, form.forms))
+    return {getattr(form, "token_size", 0)}

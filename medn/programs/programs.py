@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from medn.core.store import Store
 from medn.core.table import Array
 from medn.core.values import Layer, Measurement, canonical_json
 from medn.layer_generators.kind import layer_kinds
+from medn.programs.loops import Nest, nest_vectors
 
 LEAF_SIZE = 164
 """Numbers that TVM extracts for each buffer that is stored."""
@@ -39,6 +40,8 @@ class TensorProgram:
     """TVM's: the steps, then the decisions by step."""
     positions: NDArray[np.int64]
     leaves: NDArray[np.float32]
+    nests: NDArray[np.float32] = field(default_factory=lambda: nest_vectors([]))
+    """The loops of every store as `medn.programs.loops` tells them; none of a program that an earlier version kept."""
 
     @classmethod
     def of_layer(cls, layer: Layer, batch_size: int, device: str, record: Mapping[str, Any]) -> TensorProgram:
@@ -54,7 +57,8 @@ class TensorProgram:
     ) -> TensorProgram:
         leaves = np.array(record["leaves"], dtype=np.float32).reshape(-1, LEAF_SIZE)
         positions = np.array(record["positions"], dtype=np.int64)
-        return cls(task, device, flops, moved_bytes, record["trace"], positions, leaves)
+        nests = nest_vectors([Nest.from_record(nest) for nest in record.get("nests", ())])
+        return cls(task, device, flops, moved_bytes, record["trace"], positions, leaves, nests)
 
     @property
     def work_s(self) -> float:

@@ -3,11 +3,13 @@
     model = medn.programs.cost_model("runs/programs/programs.medn")
     tvm.s_tir.meta_schedule.tune_tir(module, target, work_dir, ..., cost_model=model)
 
-It was taught before the search and learns nothing from it, so every trial is one that it holds for good from the first.
+It was taught before the search, so every trial is one that it holds for good from the first; and what is measured of a
+task corrects what it says of others of that task.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -18,10 +20,19 @@ from numpy.typing import NDArray
 
 from medn.core.errors import UsageError, unknown
 from medn.core.packages import need
+from medn.core.table import Array
 from medn.devices.backend import backends
+from medn.devices.program_loops import stored_nests
 from medn.devices.tensor_programs import EXTRA, features_of, store_positions, trace_of
+from medn.programs.correction import TaskCorrection, whole_rows
+from medn.programs.loops import Nest, nest_vectors
 from medn.programs.predictor import ProgramPredictor
 from medn.programs.programs import LEAF_SIZE, TensorProgram
+
+FAILED_S = 1e9
+"""What takes this long was not measured: TVM has no other way to say so."""
+WORST = -1e3
+"""The score of a candidate that cannot be lowered."""
 
 
 def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
@@ -34,6 +45,8 @@ def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
     if device and device not in predictor.devices:
         raise UsageError(unknown("device", device, predictor.devices))
 
+    corrections: dict[int, TaskCorrection] = {}
+
     @derived_object
     class ProgramCostModel(PyCostModel):  # type: ignore[misc]
         def load(self, path: str) -> None:
@@ -43,15 +56,44 @@ def cost_model(bundle: str | Path | ProgramPredictor, device: str = "") -> Any:
             """The bundle is its file."""
 
         def update(self, context: Any, candidates: Any, results: Any) -> None:
-            """What was measured does not change it."""
+            """What was measured corrects what is said of the same task."""
+            rows, scores, is_read = self._read(context, candidates)
+            seconds = np.array([seconds_of(result) for result in results])
+            if is_read.any():
+                self._correction(context).learn(rows[is_read], scores[is_read], seconds[is_read])
 
         def predict(self, context: Any, candidates: Any) -> NDArray[np.float64]:
+            rows, scores, is_read = self._read(context, candidates)
+            return np.where(is_read, self._correction(context).corrected(rows, scores), WORST).astype(np.float64)
+
+        def _read(self, context: Any, candidates: Any) -> tuple[Array, Array, NDArray[np.bool_]]:
+            """Rows to compare, scores, and which candidates could be read at all."""
             schedules = [candidate.sch for candidate in candidates]
             name = device or device_of(context.target, predictor.devices)
             found = programs_of(context, schedules, name, predictor.encoding)
-            return np.asarray(predictor.rank_score(found), dtype=np.float64)
+            is_read = np.array([predictor.encoding != "nests" or len(each.nests) > 0 for each in found], dtype=bool)
+            if not found:
+                return np.empty((0, 0)), np.empty(0), is_read
+            return whole_rows(predictor.rows(found), predictor.encoding), predictor.rank_score(found), is_read
+
+        def _correction(self, context: Any) -> TaskCorrection:
+            return corrections.setdefault(task_key(context.mod), TaskCorrection())
 
     return ProgramCostModel()
+
+
+def seconds_of(result: Any) -> float:
+    """The mean of what a runner measured; NaN where a trial failed."""
+    if result.error_msg is not None or not result.run_secs:
+        return math.nan
+    seconds = float(np.mean([float(each) for each in result.run_secs]))
+    return seconds if seconds < FAILED_S else math.nan
+
+
+def task_key(module: Any) -> int:
+    from tvm_ffi import structural_hash
+
+    return int(structural_hash(module))
 
 
 def device_of(target: Any, devices: Sequence[str]) -> str:
@@ -67,20 +109,29 @@ def _processor(device: str) -> str:
 def programs_of(context: Any, schedules: Sequence[Any], device: str, encoding: str) -> list[TensorProgram]:
     """Schedules of a search as programs, with as much of each as an encoding reads."""
     flops, moved_bytes = work_of(context.mod)
-    lowered = encoding != "steps"
-    leaves = features_of(context, list(schedules)) if lowered else [np.zeros((0, LEAF_SIZE))] * len(schedules)
+    blank = [np.zeros((0, LEAF_SIZE), dtype=np.float32)] * len(schedules)
+    leaves = features_of(context, list(schedules)) if encoding in ("leaves", "pooled") else blank
     return [
         TensorProgram(
             "search",
             device,
             flops,
             moved_bytes,
-            [] if lowered else trace_of(schedule),
-            np.array(store_positions(schedule.mod["main"].body) if lowered else [], dtype=np.int64),
+            trace_of(schedule) if encoding == "steps" else [],
+            np.array(store_positions(schedule.mod["main"].body) if len(own) else [], dtype=np.int64),
             own.astype(np.float32),
+            nest_vectors(_nests(schedule.mod) if encoding == "nests" else []),
         )
         for schedule, own in zip(schedules, leaves, strict=True)
     ]
+
+
+def _nests(module: Any) -> list[Nest]:
+    """None of what TVM cannot lower: evolution makes such candidates, and they cannot be built either."""
+    try:
+        return [Nest.from_record(nest) for nest in stored_nests(module)]
+    except Exception:  # TVM raises errors of many classes here, none of them its own
+        return []
 
 
 def work_of(module: Any) -> tuple[float, float]:

@@ -18,7 +18,11 @@ from medn.programs.encodings import ENCODINGS
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.losses import efficiency_loss, latency_loss, ranking_loss
 from medn.programs.network import Decoded, EncoderDesign, ProgramBatch, ProgramNetwork
+from medn.programs.pooled_nests import program_rates
 from medn.programs.programs import MeasuredPrograms
+
+WARM_UP, FIRST_RATE = 0.3, 0.04
+"""The part of a fit in which the learning rate grows, and the share of the largest that it begins with."""
 
 
 @dataclass(frozen=True)
@@ -56,41 +60,55 @@ def fit_encoder(
     teaching: Teaching,
     unlabelled: MeasuredPrograms | None = None,
 ) -> SequenceEncoder:
-    """The encoder as it was when it erred least on the validation programs; as it is in the end without any."""
+    """The encoder as it was when it erred least on the validation programs; as it is in the end without any.
+
+    Where the seconds suffice for fewer epochs, the learning rate falls to nothing by the last of them.
+    """
     chosen = ENCODINGS[encoding]
     torch.manual_seed(teaching.seed)
     rows = chosen.rows(train.programs, devices)
-    network = ProgramNetwork(rows, chosen.token_size, len(devices), encoding == "leaves", teaching.design)
+    rates = program_rates(rows, train.latency_s, len(devices)) if encoding == "nests" else None
+    network = ProgramNetwork(rows, chosen.token_size, len(devices), chosen.adds_up, teaching.design, rates)
     batch, targets = network.batch(rows), _targets(train)
     other = None if unlabelled is None else network.batch(chosen.rows(unlabelled.programs, devices))
     random = np.random.default_rng(teaching.seed)
     with torch.no_grad():  # begin at the usual multiple, as far as a loss that is bent need not walk
         shift = (targets.log_latency - network(batch.take(_first(batch))).log_latency.mean()).mean()
         network.latency.bias.add_(shift)
-    steps = max(1, teaching.epochs * math.ceil(len(train) / teaching.batch_rows))
     optimizer = torch.optim.AdamW(network.parameters(), teaching.learning_rate, weight_decay=teaching.weight_decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, teaching.learning_rate, total_steps=steps + 1)
     judge = _judge(network, chosen.rows(validation.programs, devices), validation) if len(validation) else None
     least, best = math.inf, copy.deepcopy(network.state_dict())
-    deadline = teaching.clock() + teaching.seconds
-    for _ in range(teaching.epochs):
+    began, epoch, epochs = teaching.clock(), 0, teaching.epochs
+    batches = math.ceil(len(train) / teaching.batch_rows)
+    while epoch < epochs:
         network.train()
-        for places in _batches(targets.groups.numpy(), teaching.batch_rows, random):
+        for number, places in enumerate(_batches(targets.groups.numpy(), teaching.batch_rows, random)):
+            optimizer.param_groups[0]["lr"] = teaching.learning_rate * one_cycle((epoch + number / batches) / epochs)
             loss = _loss(network, batch, targets, places, teaching, other, random)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
-            if schedule.last_epoch < steps:
-                schedule.step()
+        epoch += 1
         network.eval()
         error = judge() if judge else -math.inf
         if error <= least:
             least, best = error, copy.deepcopy(network.state_dict())
-        if teaching.clock() > deadline:
-            break
+        spent = max(teaching.clock() - began, 1e-9)
+        epochs = math.floor(min(epochs, max(epoch, teaching.seconds * epoch / spent)))
     network.load_state_dict(best)
     return network.export()
+
+
+def one_cycle(progress: float) -> float:
+    """The learning rate over its largest: up for the first part of a fit, then down to nothing at its end.
+
+    >>> [round(one_cycle(at), 2) for at in (0.0, 0.3, 0.65, 1.0)]
+    [0.04, 1.0, 0.5, 0.0]
+    """
+    if progress < WARM_UP:
+        return FIRST_RATE + (1 - FIRST_RATE) * (1 - math.cos(math.pi * progress / WARM_UP)) / 2
+    return (1 + math.cos(math.pi * min(1.0, (progress - WARM_UP) / (1 - WARM_UP)))) / 2
 
 
 def _first(batch: ProgramBatch) -> Tensor:

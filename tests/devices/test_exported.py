@@ -85,5 +85,5 @@ def test_content_that_arrived_otherwise_is_refused() -> None:
 
 
 def test_a_backend_that_takes_modules_says_that_it_cannot_run_an_exported_layer() -> None:
-    with pytest.raises(Unsupported, match="runs_module"):
+    with pytest.raises(Unsupported, match="takes_module"):
         backends["torch"].load(received(layer_kinds["linear"].layer(in_features=8, out_features=8)))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from medn.programs.encodings import ENCODINGS, HEAD, as_tokens, leaf_rows, pooled_rows, step_rows
-from medn.programs.predictor import pooled_width
 from medn.programs.programs import LEAF_SIZE, MeasuredPrograms
 from medn.programs.steps import NUMBERS, STEP_SIZE, STEPS, step_vectors
 
@@ -51,7 +50,7 @@ def test_pooled_rows_have_the_width_that_a_bundle_is_checked_with(
     programs: MeasuredPrograms, devices: tuple[str, ...]
 ) -> None:
     rows = pooled_rows(programs.programs, devices)
-    assert rows.shape == (len(programs), pooled_width(len(devices)))
+    assert rows.shape == (len(programs), ENCODINGS["pooled"].width(len(devices)))
     assert np.isfinite(rows).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,20 +11,28 @@ import pytest
 import torch
 
 from medn.network.moments import moment_discrepancy
+from medn.programs import training
 from medn.programs.encodings import ENCODINGS, HEAD
 from medn.programs.family import Lesson, program_families
 from medn.programs.forms.sequence_encoder import SequenceEncoder
 from medn.programs.learn import ProgramSplit
 from medn.programs.losses import ranking_loss
 from medn.programs.network import EncoderDesign, ProgramNetwork
+from medn.programs.pooled_nests import program_rates
 from medn.programs.predictor import ProgramPredictor
 from medn.programs.programs import MeasuredPrograms
 from medn.regressors.form import restore
 from medn.regressors.regressor import Effort
 
-ENCODERS = {"leaves": "ast_encoder", "steps": "primitive_attention"}
+ENCODERS = {"leaves": "ast_encoder", "nests": "nest_encoder", "steps": "primitive_attention"}
 OFTEN = {"epochs": 25, "batch_rows": 32}
-BRIEF = {"ast_encoder": OFTEN, "primitive_attention": OFTEN, "xgboost_pooled": {"most_trees": 60}}
+TREES = {"most_trees": 60}
+BRIEF = {
+    **dict.fromkeys(ENCODERS.values(), OFTEN),
+    "xgboost_pooled": TREES,
+    "xgboost_nests": {**TREES, "members": 2},
+    "nest_ensemble": {"xgboost_nests": {**TREES, "members": 1}, "nest_encoder": OFTEN},
+}
 
 
 def fitted(name: str, split: ProgramSplit, devices: tuple[str, ...], **settings: object) -> ProgramPredictor:
@@ -94,8 +103,10 @@ def test_the_arrays_compute_what_the_network_does(
     encoding: str, design: EncoderDesign, split: ProgramSplit, devices: tuple[str, ...]
 ) -> None:
     torch.manual_seed(1)
-    rows = ENCODINGS[encoding].rows(split.train.programs, devices)
-    network = ProgramNetwork(rows, ENCODINGS[encoding].token_size, len(devices), encoding == "leaves", design).eval()
+    own = ENCODINGS[encoding]
+    rows = own.rows(split.train.programs, devices)
+    rates = program_rates(rows, split.train.latency_s, len(devices)) if encoding == "nests" else None
+    network = ProgramNetwork(rows, own.token_size, len(devices), own.adds_up, design, rates).eval()
     with torch.no_grad():
         decoded = network(network.batch(rows))
     value, score = network.export().outputs(rows)
@@ -106,6 +117,20 @@ def test_the_arrays_compute_what_the_network_does(
 def test_a_fit_with_a_seed_is_the_same_again(split: ProgramSplit, devices: tuple[str, ...]) -> None:
     first, second = (fitted("ast_encoder", split, devices, epochs=2, width=16) for _ in range(2))
     np.testing.assert_allclose(first.latency_s(split.test.programs), second.latency_s(split.test.programs), rtol=1e-6)
+
+
+def test_a_fit_that_is_short_of_time_still_ends_with_small_steps(
+    split: ProgramSplit, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock ticks a second with every look at it, so that eight seconds are eight epochs."""
+    asked: list[float] = []
+    monkeypatch.setattr(training, "one_cycle", lambda at: asked.append(at) or 0.1)
+    ticks = itertools.count()
+    teaching = training.Teaching(EncoderDesign(width=16, blocks=1), seconds=8.0, clock=lambda: float(next(ticks)))
+    training.fit_encoder("leaves", split.train, split.validation, devices, teaching)
+    assert asked[0] == 0
+    assert 0.75 < asked[-1] < 1
+    assert len(asked) < 60
 
 
 def test_rows_of_one_device_do_not_teach_the_head_of_another(split: ProgramSplit, devices: tuple[str, ...]) -> None:
@@ -166,6 +191,14 @@ def test_arrays_that_do_not_fit_are_refused(
     broken = replace(form.parts(), arrays=arrays if wrong is None else {**arrays, name: wrong})
     with pytest.raises(ValueError, match=sentence):
         restore(broken, HEAD + 166)
+
+
+def test_trees_over_rates_of_another_shape_are_refused(predictors: dict[str, ProgramPredictor]) -> None:
+    predictor = predictors["xgboost_nests"]
+    parts = predictor.form.parts()
+    width = ENCODINGS["nests"].width(len(predictor.devices))
+    with pytest.raises(ValueError, match="the rates of a pool"):
+        restore(replace(parts, arrays={"rates": parts.arrays["rates"][:, 1:]}), width)
 
 
 def test_every_family_says_what_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ SETTINGS = {
     "ast_encoder": {"epochs": 3, "width": 16},
     "primitive_attention": {"epochs": 3},
     "xgboost_pooled": {"most_trees": 20},
+    "nest_encoder": {"epochs": 3, "width": 16},
+    "xgboost_nests": {"most_trees": 20},
+    "nest_ensemble": {"nest_encoder": {"epochs": 2, "width": 16}, "xgboost_nests": {"most_trees": 10}},
 }
 
 
@@ -53,6 +57,15 @@ def test_an_impossible_budget_is_refused_with_the_nearest(candidates: list[Progr
 def test_an_unknown_family_is_named_with_the_near_miss(programs: MeasuredPrograms) -> None:
     with pytest.raises(UsageError, match="Did you mean 'ast_encoder'"):
         train_programs(programs, families=["ast_encodr"])
+
+
+def test_programs_that_an_earlier_version_kept_are_still_learned_from(programs: MeasuredPrograms) -> None:
+    """It kept no loops."""
+    told: list[str] = []
+    old = replace(programs, programs=tuple(replace(each, nests=each.nests[:0]) for each in programs.programs))
+    found = train_programs(old, families=["xgboost_pooled", "xgboost_nests"], settings=SETTINGS, tell=told.append)
+    assert [each.predictor.family for each in found] == ["xgboost_pooled"]
+    assert "144 programs were kept without their loops, by an earlier version of medn" in told
 
 
 def test_top_scores_are_of_the_best_among_those_predicted_fastest(programs: MeasuredPrograms) -> None:

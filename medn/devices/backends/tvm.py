@@ -49,6 +49,7 @@ class TvmLevel(Backend):
     packages = ("tvm", "tvm_ffi", "torch")
     extra = EXTRA
     draws_schedules = True
+    takes_module = True
     processor: ClassVar[str]
     """What has the instructions of this level and no more, as LLVM calls it."""
     needs: ClassVar[str]

@@ -1,7 +1,8 @@
 """A transformer encoder over the tokens of a program, with one head for each device, in NumPy.
 
 Where tokens are stores, each gets a time of its own and the program takes their sum; where they are steps, their mean
-tells. A second output ranks programs of a task. What is learned is a multiple of the layer's time at a fixed speed.
+tells. A second output ranks programs of a task. What is learned is a multiple of the layer's time at a fixed speed; or,
+with rates, of the time that the components of each store take at the rates of the device.
 """
 
 from __future__ import annotations
@@ -22,8 +23,18 @@ Floats = NDArray[Any]
 LARGEST_INPUT = 6.0
 """Standardised numbers are cut here: what was never seen must not lead far away."""
 ROWS_AT_ONCE = 512
+SHORTEST_S = np.float32(1e-12)
+RATES = "rates"
 LONGEST_WAVE = 1000.0
 MOST_WIDTH, MOST_BLOCKS = 1024, 16
+
+
+def token_times(vectors: Floats, rates: Floats) -> Floats:
+    """The logarithms of what tokens take whose first numbers are the logarithms of components with a rate each."""
+    count = rates.shape[-1]
+    seconds = ((np.exp2(vectors[..., :count]) - 1) * rates).sum(axis=-1)
+    times: Floats = np.log(np.maximum(seconds, SHORTEST_S))
+    return times
 
 
 def waves(positions: Floats, width: int) -> Floats:
@@ -82,7 +93,10 @@ class SequenceEncoder(Form):
         score = self._linear("rank", pooled)[:, 0]
         rows = np.arange(len(x))
         if self.adds_up:
-            times = np.where(mask > 0, self._linear("latency", x)[rows, :, device], -np.inf)
+            times = self._linear("latency", x)[rows, :, device]
+            if RATES in given:
+                times = times + token_times(vectors, given[RATES][device][:, None]) - head[:, [WORK]]
+            times = np.where(mask > 0, times, -np.inf)
             most = times.max(axis=1, keepdims=True)
             multiple = most[:, 0] + np.log(np.exp(times - most).sum(axis=1))
         else:
@@ -134,6 +148,10 @@ class SequenceEncoder(Form):
             if name not in self.arrays:
                 raise ValueError(f"an encoder without {name}")
             check_array(f"{name} of an encoder", self.arrays[name], shape)
+        if RATES in self.arrays:
+            rates = self.arrays[RATES]
+            count = min(rates.shape[-1], self.token_size)
+            check_array("the rates of an encoder", rates, (len(self.arrays["latency.bias"]), count), low=0.0)
 
     def _shapes(self, size: int, devices: int) -> dict[str, tuple[int, ...]]:
         wide = [len(self.arrays.get(f"blocks.{block}.widen.bias", ())) for block in range(self._blocks)]
