@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cross_device.learning import learn_all
+from experiments.cross_device.learning import learn_all, learn_leaning
 from experiments.cross_device.tables import DeviceTable
 from experiments.cross_device.targets import Cell, table_of, write_target
 from experiments.cross_device.zero_shot import Known, zero_shot
@@ -26,14 +26,10 @@ from medn.core.metrics import score
 from medn.core.table import Array
 from medn.deployed.candidate import deployed_of
 from medn.regressors.regressor import regressors
-from medn.runs.tables import read_source
 from medn.selection.budget import Budget
-from medn.sources.learned_together import learn_together, measured_on, network_path, save_network
-from medn.sources.run_sources import FOLDER as SOURCES
-from medn.sources.run_sources import keep_sources
+from medn.sources.learned_together import learn_together, measured_on, save_network
 from medn.training.candidate_store import load_candidates
 from medn.transfer.adapt_run import adapting_families
-from medn.transfer.sheet_source import sheet_source
 
 Json = dict[str, Any]
 
@@ -124,13 +120,10 @@ def _adapted(cell: Cell, setting: Setting) -> Json:
     run = setting.folder / "runs" / cell.name
     shutil.rmtree(run, ignore_errors=True)
     write_target(cell, devices_run(cell.table, setting), sources, run)
-    keep_sources(run, [sources, *sheet_source(run, read_source(run), [sources])])
     families = setting.families or adapting_families(has_rows=True)
-    if any(regressors[name].needs_source_rows for name in families):
-        network = network_path(run / SOURCES, table_of(devices_run(cell.table, setting), cell.device).kind)
-        network.parent.mkdir(parents=True)
-        shutil.copyfile(known_network(cell, setting), network)
-    learn_all(run, families, cell.seed)
+    needs_network = any(regressors[name].needs_source_rows for name in families)
+    network = known_network(cell, setting) if needs_network else None
+    learn_leaning(run, sources, network, families, cell.seed)
     select_run(run, Budget())
     result = _judged(run)
     shutil.rmtree(run)

@@ -6,6 +6,7 @@ from, however long that takes, so that results can be made again anywhere.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from medn.core.errors import MednError
 from medn.core.splits import Split
 from medn.deployed.candidate import Candidate
 from medn.runs.tables import read_source
-from medn.sources.run_sources import KnownDevices
+from medn.sources.learned_together import network_path
+from medn.sources.run_sources import FOLDER as SOURCES
+from medn.sources.run_sources import KnownDevices, keep_sources
 from medn.training.candidate_store import candidates_root
 from medn.training.config import FamilySettings
 from medn.training.extrapolation import made_ready
@@ -21,6 +24,7 @@ from medn.training.halving import standing
 from medn.training.job import Job, Round
 from medn.training.job_under_way import run_job
 from medn.training.prepared import prepare, write_tables
+from medn.transfer.sheet_source import sheet_source
 
 LONG_S = 600.0
 
@@ -44,3 +48,18 @@ def learn_all(
                 job = Job(root, device, family, {kind: ready}, str(split), seed, LONG_S, LONG_S, fixed, Round.WHOLE)
                 made += standing(job, Round.WHOLE) or run_job(job)
     return made
+
+
+def learn_leaning(run: Path, sources: Path, network: Path | None, families: Sequence[str], seed: int = 0) -> None:
+    """The same for the run of a new device that leans on a bundle of known ones and on what its data sheet says.
+
+    `network` has learned the rows of the known devices together.
+    """
+    source = read_source(run)
+    keep_sources(run, [sources, *sheet_source(run, source, [sources])])
+    if network:
+        (kind,) = source.rows
+        copy = network_path(run / SOURCES, kind)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(network, copy)
+    learn_all(run, families, seed)

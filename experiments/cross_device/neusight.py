@@ -31,6 +31,7 @@ from medn.choosing.select_run import select_run
 from medn.core.atomic import atomic_path
 from medn.core.config import parse_yaml
 from medn.core.data_sheet import Sheet
+from medn.estimator.prediction import Prediction
 from medn.importing.import_table import import_table
 from medn.importing.mapping import ImportMapping
 from medn.predictor.predictor import Predictor
@@ -105,16 +106,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _judged(each: OperationClass, data: Path, out: Path) -> list[Row]:
     run = learned(each, data, out)
-    operations = _operations(each, data)
-    found = [_on_device(each, run, device, sheet, operations[device]) for device, sheet in _sheets(data).items()]
+    asked_of = model_operations(each, data)
+    found = [_on_device(each, run, device, sheet, asked_of[device]) for device, sheet in unseen_sheets(data).items()]
     mean = {name: float(np.mean([row[name] for row in found])) for name in found[0] if name not in ("class", "device")}
     return [
-        *map(_told, found),
-        _told({"class": each.name, "device": "mean", **mean, "published": PUBLISHED[each.name]}),
+        *(told({**row, "published": ""}) for row in found),
+        told({"class": each.name, "device": "mean", **mean, "published": PUBLISHED[each.name]}),
     ]
 
 
-def _told(row: Row) -> Row:
+def told(row: Row) -> Row:
     return {name: value if isinstance(value, str) else round(100 * value, 1) for name, value in row.items()}
 
 
@@ -122,21 +123,27 @@ def _on_device(each: OperationClass, run: Path, device: str, sheet: Sheet, opera
     known, pool = known_and_pool([run], Wanted(device))
     found = zero_shot(known, device, sheet, pool)
     ((kind, foreseen),) = found.kinds.items()
-    predictor = Predictor(found.bundle, device)
+    row = judged_sums(each, operations, Predictor(found.bundle, device).predict(asked(each, operations), kind))
+    return {"class": each.name, "device": device, **row, "left out": float(np.mean(list(foreseen.left_out.values())))}
+
+
+def asked(each: OperationClass, operations: Sequence[Row]) -> dict[str, list[Any]]:
+    """The columns that a predictor is asked with."""
     queries = [each.query(own["op"], ast.literal_eval(own["fw_ops"])[0][1]) for own in operations]
-    answer = predictor.predict({name: [query[name] for query in queries] for name in queries[0]}, kind)
+    return {name: [query[name] for query in queries] for name in queries[0]}
+
+
+def judged_sums(each: OperationClass, operations: Sequence[Row], answer: Prediction) -> Row:
+    """Errors of what was predicted for operations of models, and of what NeuSight did."""
     measured = np.array([1e-3 * own["latency_ms"] for own in operations])
     theirs = np.array([1e-3 * own["pred_neusight_ms"] for own in operations])
     models = np.array([f"{own['model']} {own['mode']} {own['batch']}" for own in operations])
     return {
-        "class": each.name,
-        "device": device,
         "class sums": _sum_error(answer.latency_s, measured, models),
         "NeuSight": _sum_error(theirs, measured, models),
         "operations": float(np.abs(answer.latency_s / measured - 1).mean()),
         "NeuSight's": float(np.abs(theirs / measured - 1).mean()),
         "covered": float(((answer.low_s <= measured) & (measured <= answer.high_s)).mean()),
-        "left out": float(np.mean(list(foreseen.left_out.values()))),
     }
 
 
@@ -145,7 +152,7 @@ def _sum_error(predicted: Any, measured: Any, models: Any) -> float:
     return float(np.mean([abs(own / real - 1) for own, real in sums]))
 
 
-def _sheets(data: Path) -> dict[str, Sheet]:
+def unseen_sheets(data: Path) -> dict[str, Sheet]:
     with (data / "neusight_devices.csv").open() as file:
         rows = {row["device"]: row for row in csv.DictReader(file)}
     columns = {
@@ -155,7 +162,7 @@ def _sheets(data: Path) -> dict[str, Sheet]:
     return {device: {name: float(rows[device][own]) for name, own in columns.items()} for device in UNSEEN}
 
 
-def _operations(each: OperationClass, data: Path) -> dict[str, list[Row]]:
+def model_operations(each: OperationClass, data: Path) -> dict[str, list[Row]]:
     """By device, what models ask of a class, forward."""
     from pyarrow import csv as arrow_csv
 

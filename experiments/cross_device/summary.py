@@ -67,6 +67,7 @@ def draw(results: Sequence[Json], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
 
     places = sorted({(each["table"], each["device"]) for each in results})
     columns = min(3, len(places))
@@ -75,8 +76,10 @@ def draw(results: Sequence[Json], path: Path) -> None:
     for axis, (table, device) in zip(axes.flat, places, strict=False):
         own = [each for each in results if (each["table"], each["device"]) == (table, device)]
         rows = size_rows(own)
-        for name in ("chosen", "alone", *families(own)):
-            known = [(row["points"], row[name]) for row in rows if row.get(name) is not None]
+        for name in ("chosen", "alone", *families([each for each in own if each["size"]])):
+            # What follows from a data sheet alone has the roofline of other devices beside it, which is another line.
+            drawn = [row for row in rows if row["points"] or name == "chosen"]
+            known = [(row["points"], row[name]) for row in drawn if row.get(name) is not None]
             if known:
                 style = (
                     {"linewidth": 2.5, "color": "black"} if name == "chosen" else {"linewidth": 1, "linestyle": "--"}
@@ -87,10 +90,12 @@ def draw(results: Sequence[Json], path: Path) -> None:
             title=f"{table}: {device} is new", xscale="log", yscale="log", xlabel="points measured (0 at the left)"
         )
         axis.set(ylabel="mean error in per cent")
+        for which in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter, axis.xaxis.set_major_formatter):
+            which(matplotlib.ticker.FormatStrFormatter("%g"))
         axis.grid(alpha=0.3, which="both")
     for axis in axes.flat[len(places) :]:
         axis.set_axis_off()
-    axes.flat[0].legend(fontsize=7)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
     for ending in (".png", ".svg"):
         figure.savefig(path.with_suffix(ending), dpi=120)
     plt.close(figure)

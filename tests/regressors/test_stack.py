@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from medn.core.table import Table
 from medn.regressors.conformance import made_up_sources
@@ -13,7 +14,7 @@ from medn.regressors.form import Parts, restore
 from medn.regressors.forms.stack import Stack, merged
 from medn.regressors.regressor import Effort, regressors
 from medn.regressors.sources import Sources
-from medn.regressors.stacking import restrained, single_source, stacked
+from medn.regressors.stacking import drawn_to, restrained, single_source, stacked
 
 
 def fitted(name: str, train: Table, validation: Table) -> Stack:
@@ -36,6 +37,35 @@ def test_few_rows_leave_the_weights_at_the_mean(train: Table) -> None:
     few = train.take(np.arange(6))
     form = stacked(replace(few, target=np.exp(few.source_logs.mean(axis=1)) * noise))  # type: ignore[union-attr]
     assert form.weights == pytest.approx((0.5, 0.5), abs=0.2)
+
+
+def test_few_rows_lean_on_the_device_that_is_alike(train: Table) -> None:
+    noise = np.random.default_rng(0).lognormal(0.5, 0.1, 6)
+    few = train.take(np.arange(6))
+    slow, quick = stacked(replace(few, target=np.exp(few.source_logs[:, 1]) * noise)).weights  # type: ignore[index]
+    assert quick > 0.6 > 0.4 > slow
+
+
+def test_few_rows_lean_on_what_is_known_beforehand() -> None:
+    known = np.array([1.8, -0.4, -0.4])
+
+    def off(law: ArrayLike, seed: int) -> float:
+        random = np.random.default_rng(seed)
+        columns = 2 * random.normal(size=(8, 1)) + 0.5 * random.normal(size=(8, 3))
+        targets = columns @ known + 0.5 * random.normal(size=8)
+        return float(np.abs(drawn_to(columns, targets, [law], np.eye(3)).weights - known).sum())
+
+    assert np.mean([off(known, seed) < off(np.full(3, 1 / 3), seed) for seed in range(20)]) >= 0.7
+
+
+def test_what_a_sheet_says_is_one_choice_among_devices(train: Table) -> None:
+    sources, logs = train.sources, train.source_logs
+    assert isinstance(sources, Sources)
+    assert logs is not None
+    law = np.array([1.5, -0.5])
+    sheet = replace(sources, laws=((0.5, 0.5), (1.5, -0.5)))
+    form = single_source(replace(train, sources=sheet, target=3.0 * np.exp(logs @ law)))
+    assert form.weights == pytest.approx(law, abs=1e-3)
 
 
 def test_one_row_that_is_far_off_does_not_tilt_the_others() -> None:
