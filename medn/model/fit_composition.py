@@ -54,7 +54,7 @@ class Prior(NamedTuple):
 AS_ALONE = Prior()
 
 
-class LeftOut(NamedTuple):
+class LeftOutModel(NamedTuple):
     """A model, predicted when others are fitted."""
 
     predicted_s: float
@@ -153,7 +153,7 @@ class LeastSquaresProblem:
     def other_networks(self, model: int) -> Flags:
         return np.array([network != self.networks[model] for network in self.networks])
 
-    def left_out(self, model: int, fitted: Flags) -> LeftOut | None:
+    def left_out(self, model: int, fitted: Flags) -> LeftOutModel | None:
         """A model by a fit to others; None where no other is left."""
         if not fitted.any():
             return None
@@ -162,9 +162,9 @@ class LeastSquaresProblem:
         measured_s = float(self.seconds[model])
         predicted_s = measured_s * float(1 - self.missing[model] + self.terms[model] @ solution)
         unlike_s = self.models[model].predict(composition=composition).unlike_s
-        return LeftOut(predicted_s, beyond(abs(measured_s - predicted_s), unlike_s))
+        return LeftOutModel(predicted_s, beyond(abs(measured_s - predicted_s), unlike_s))
 
-    def each_left_out(self) -> list[LeftOut]:
+    def each_left_out(self) -> list[LeftOutModel]:
         """Every model by a fit to the other networks, as far as there are any."""
         found = (self.left_out(model, self.other_networks(model)) for model in range(len(self.models)))
         return [each for each in found if each is not None]
