@@ -30,6 +30,7 @@ for number, cell in enumerate(json.load(open(sys.argv[1]))["cells"]):
 """
 
 
+@pytest.mark.serial  # what the sweeps of a notebook measure must teach something
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_in_short_form(notebook: Path, tmp_path: Path) -> None:
     sentence = missing(notebook.stem, ["torch", *NEEDED.get(notebook.stem, ())], "optimizers")
