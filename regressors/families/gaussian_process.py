@@ -21,7 +21,7 @@ class GaussianProcess(Regressor):
     packages = ("scipy",)
     defaults = {"spread": 1.0}
     """`spread` is how far, in factors of e, length scales may lie from the typical one."""
-    largest = 2000
+    largest = 12_000
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
         table = thinned(train, self.largest, effort.seed)

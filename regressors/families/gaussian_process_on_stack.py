@@ -20,7 +20,7 @@ class GaussianProcessOnStack(Regressor):
     packages = ("scipy",)
     defaults = {"spread": 1.0}
     """`spread` is how far, in factors of e, length scales may lie from the typical one."""
-    largest = 2000
+    largest = 12_000
 
     def fit(self, train: Table, validation: Table, settings: Settings, effort: Effort) -> Learned:
         return fit_on_stack(self._process, train, validation, settings, effort)

@@ -10,6 +10,7 @@ import pytest
 
 from medn.core.metrics import score
 from medn.core.table import Schema, Table
+from medn.regressors import residual_process
 from medn.regressors.families.gaussian_process import GaussianProcess
 from medn.regressors.families.roofline import fit_plain_roofline
 from medn.regressors.fitted import Learned
@@ -17,7 +18,7 @@ from medn.regressors.form import restore
 from medn.regressors.forms.kernel import Kernel
 from medn.regressors.forms.weighted_sum import WeightedSum
 from medn.regressors.regressor import Effort, Fitted, regressors
-from medn.regressors.residual_process import Likelihood
+from medn.regressors.residual_process import MOST_POINTS, Likelihood
 
 
 def fitted(table: Table, seconds: float = 30.0) -> Fitted:
@@ -74,12 +75,33 @@ def test_without_time_it_predicts_from_the_typical_length_scales(train: Table, h
     assert error(fitted(train, seconds=0.0), held_out) < 0.5
 
 
-def test_many_rows_ship_as_few_points(latency_table: Callable[..., Table]) -> None:
-    form = fitted(latency_table(2100, seed=6)).export()
+def kernel_of(result: Fitted) -> Kernel:
+    form = result.export()
     assert isinstance(form, WeightedSum)
     kernel = form.forms[-1]
     assert isinstance(kernel, Kernel)
-    assert len(kernel.weights) == GaussianProcess.largest
+    return kernel
+
+
+def test_many_rows_ship_as_few_points(latency_table: Callable[..., Table]) -> None:
+    assert len(kernel_of(fitted(latency_table(1100, seed=6))).weights) == MOST_POINTS
+
+
+def test_rows_that_are_not_kept_are_learned_from(
+    latency_table: Callable[..., Table], held_out: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residual_process, "MOST_POINTS", 60)
+    many = latency_table(1000, seed=6)
+    kept = many.take(np.sort(np.random.default_rng(0).permutation(len(many))[:60]))
+    projected = fitted(many)
+    assert len(kernel_of(projected).weights) == 60
+    assert error(projected, held_out) < 0.9 * error(fitted(kept), held_out)
+
+
+def test_points_at_the_same_place_do_not_make_it_fail(train: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residual_process, "MOST_POINTS", 20)
+    same = train.take(np.repeat(np.arange(4), 30))
+    assert np.isfinite(fitted(same).predict(train.inputs)).all()
 
 
 def test_a_kernel_without_shape_and_scale_is_the_bell_it_was_before_there_were_others(train: Table) -> None:
