@@ -38,14 +38,16 @@ class Columns:
 
     @classmethod
     def find(cls, schema: Schema) -> Columns:
-        traffic = next((names for names in (WORK[1:2], WORK[2:]) if set(names) <= set(schema.names)), None)
-        if "flops" not in schema.names or traffic is None:
+        """What a table does not state of the two, arithmetic and traffic, is taken to grow with the other."""
+        stated = [names for names in (WORK[:1], WORK[1:2], WORK[2:]) if set(names) <= set(schema.names)]
+        if not stated:
             raise UsageError(
-                "a roofline needs the inputs 'flops' and 'moved_bytes' (or 'bytes_read' and 'bytes_written'); "
+                "a roofline needs the inputs 'flops' or 'moved_bytes' (or 'bytes_read' and 'bytes_written'); "
                 f"this table has: {', '.join(schema.names)}"
             )
+        traffic = next((names for names in stated if names != WORK[:1]), WORK[:1])
         return cls(
-            flops=schema.index("flops"),
+            flops=schema.index(stated[0][0]),
             traffic=tuple(schema.index(name) for name in traffic),
             utilization=schema.index("utilization") if "utilization" in schema.numeric else None,
             device=schema.index("device") if "device" in schema.categories else None,

@@ -73,7 +73,7 @@ def test_the_import_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_table_without_any_work_is_learned_from_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert imported(tmp_path, "--drop", "work,moved") == 0
     assert run(["train", str(tmp_path / "run"), "--time", "2", "--regressors", "ridge,roofline"]) == 0
-    assert "a roofline needs the inputs 'flops' and 'moved_bytes'" in capsys.readouterr().out
+    assert "a roofline needs the inputs 'flops' or 'moved_bytes'" in capsys.readouterr().out
     assert run(["select", str(tmp_path / "run")]) == 0
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from medn.core.table import Schema, Table
 from medn.regressors.conformance import *  # noqa: F403
 from medn.regressors.conformance import FAMILIES, SECONDS, Fit, load_libraries, quick_fit
 from medn.regressors.form import Form, Parts
+from medn.regressors.forms.roofline import WORK
 from medn.regressors.regressor import Effort, regressors
 
 STEPWISE = ("lightgbm", "xgboost", "catboost", "hist_boosting", "random_forest")
@@ -28,8 +30,19 @@ ON_ROOFLINE = ["linear", *(name for name in FAMILIES if name.endswith("roofline"
 @pytest.mark.parametrize("name", ON_ROOFLINE)
 def test_a_table_without_work_is_refused_in_one_sentence(name: str, train: Table) -> None:
     bare = Table(Schema(("in_channels",)), train.inputs[:, :1], train.target, train.groups)
-    with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' and 'moved_bytes'"):
+    with pytest.raises(UsageError, match="a roofline needs the inputs 'flops' or 'moved_bytes'"):
         quick_fit(regressors[name], bare, bare)
+
+
+@pytest.mark.parametrize(("name", "stated"), [("linear", "flops"), ("roofline", "flops"), ("roofline", "moved_bytes")])
+def test_arithmetic_or_traffic_alone_is_work_enough(name: str, stated: str, train: Table, held_out: Table) -> None:
+    def seen(table: Table) -> Table:
+        names = tuple(name for name in table.schema.names if name not in WORK or name == stated)
+        columns = [table.schema.index(name) for name in names]
+        return replace(table, schema=Schema(names), inputs=table.inputs[:, columns])
+
+    fitted = quick_fit(regressors[name], seen(train), seen(train))
+    assert score(fitted.predict(seen(held_out).inputs), held_out.target).mape < 0.5
 
 
 @pytest.mark.parametrize("name", BY_STEPS)
