@@ -27,6 +27,7 @@ class NetworkRegressor(Regressor):
     """A family of networks."""
 
     packages: ClassVar[tuple[str, ...]] = ("torch",)
+    fills_time: ClassVar[bool] = True
     extrapolates: ClassVar[bool] = True
     fixable: ClassVar[Settings] = SETTINGS
 

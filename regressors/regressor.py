@@ -89,6 +89,8 @@ class Regressor(ABC):
     """How much of the tuning time it gets, next to the other families."""
     is_late: ClassVar[bool] = False
     """Whether others are fitted before it where many families compete for little time: it seldom wins there."""
+    fills_time: ClassVar[bool] = False
+    """Whether it learns for as long as it is given, so that a short fit does not tell what a longer one takes."""
     extrapolates: ClassVar[bool] = False
     """Whether its predictions go on sensibly beyond what it has seen, where no check says otherwise."""
     learns_further: ClassVar[bool] = False

@@ -55,9 +55,12 @@ LEAST_KEPT, MOST_KEPT = 2, 6
 MOST_SEARCHED = 4
 """How many of them go on to search, at most."""
 
-WHOLE_FITS = 5.0
-"""What a fit on all rows takes with all that follows it, in fits judged by a look, often cut short: what ships
-learns from more rows, and is checked."""
+WHOLE_FITS = 3.0
+"""What a fit on all rows takes with all that follows it, in fits judged by a look: what ships learns from more rows,
+and is checked."""
+
+CUT_SHORT = 2.0
+"""How many times as long as its look suggests a family learns that fills its time."""
 
 FEWEST_TRIALS = 3
 """With less time than for so many a search has little to choose from, and fewer families search."""
@@ -94,18 +97,20 @@ class Halving:
         return left * statistics.fmean(LOOK_SHARE if is_thinned(job) else FIRST_SHARE for job in self.waiting)
 
     def jobs(self, round: Round, left: float) -> list[Job]:
-        """What a round has to do, the most promising first; what it passes over is noted as decided."""
+        """What a round has to do, the most promising first; what the last one passes over is noted as decided."""
         open_jobs = [job for job in self.waiting if not standing(job, round, self.retry_failed)]
         if round == Round.LOOK:
             return sorted(map(look, open_jobs), key=_turn)
         if self.rounds == (Round.SEARCH,):
             return open_jobs
         standings = read_standings(self.planned)
-        chosen = (whole if round == Round.WHOLE else search)(open_jobs, standings, left * self.processes)
+        if round == Round.WHOLE:
+            return whole(open_jobs, standings, left * self.processes)
+        chosen = search(open_jobs, standings, left * self.processes)
         going_on = {id(job.tables) for job in chosen}
         for job in open_jobs:
             if id(job.tables) not in going_on:
-                _pass_over(job, standings, Round.SEARCH if is_thinned(job) else round)
+                _pass_over(job, standings)
         return chosen
 
 
@@ -141,12 +146,12 @@ def read_standings(jobs: Sequence[Job]) -> Standings:
     return found
 
 
-def _pass_over(job: Job, standings: Standings, round: Round) -> None:
-    """Note that a job has been considered for all rounds up to this one."""
+def _pass_over(job: Job, standings: Standings) -> None:
+    """Note that a job has been considered for all rounds."""
     for kind in job.tables:
         if candidate := standings.get((job.device, kind), {}).get(job.regressor):
             rounds = list(candidate.facts.rounds) or [scores_of(candidate).validation.mape]
-            rounds += rounds[-1:] * (round + 1 - len(rounds))
+            rounds += rounds[-1:] * (len(Round) - len(rounds))
             folder = candidate_folder(job.root, job.device, kind, job.regressor)
             update_facts(folder, {"rounds": rounds, "budget_s": job.budget_s})
 
@@ -210,7 +215,11 @@ def _candidates(job: Job, standings: Standings) -> list[Candidate]:
 
 def _fit_seconds(job: Job, standings: Standings) -> float:
     """What one fit of all rows takes, judged by the last one."""
-    seconds = [each.facts.fit_seconds * _more_rows(each, job.rows) ** COST for each in _candidates(job, standings)]
+    factor = CUT_SHORT if regressors[job.regressor].fills_time else 1.0
+    seconds = [
+        each.facts.fit_seconds * (1.0 if each.facts.has_all_rows else factor) * _more_rows(each, job.rows) ** COST
+        for each in _candidates(job, standings)
+    ]
     return float(max([*seconds, 1e-3]))
 
 

@@ -221,10 +221,18 @@ def _in_rounds(
 ) -> Iterator[tuple[int, list[Candidate]]]:
     """The candidates of each job as it ends, with how many jobs of its round are still to come."""
     late: list[Job] = []
-    # Looks that were postponed have their turn at the end, if there is time left after all.
-    for round in (*halving.rounds, None):
-        left = max(deadline - clock(), 0.0)
+    rounds: list[Round | None] = [*halving.rounds, None]
+    begun: set[str] = set()
+    while rounds:
+        round, left = rounds[0], max(deadline - clock(), 0.0)
+        # Looks that were postponed have their turn at the end, if there is time left after all.
         own = late if round is None else halving.jobs(round, left)
+        if round == Round.WHOLE:
+            own = [job for job in own if job.key not in begun]
+            begun |= {job.key for job in own}
+        # What fits on all rows leave of their time goes to those of other families.
+        if round != Round.WHOLE or not own:
+            rounds.pop(0)
         times = Timetable(own, halving.processes, halving.seconds(round, left), SHORTEST_S, clock, deadline)
         for candidates in fitters.run(times):
             yield len(times.waiting), candidates

@@ -122,6 +122,39 @@ def test_less_time_for_fits_than_they_take_leaves_the_fewest(many: Path) -> None
     assert [job.regressor for job in search(own, standings, seconds=1.0)] == ["test-near"]
 
 
+def test_time_that_whole_fits_leave_goes_to_those_of_other_families(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain_regressors: ModuleType
+) -> None:
+    """As where a look suggests that there is time for one family, and it then takes less."""
+    as_if_many(monkeypatch)
+    monkeypatch.setattr(halving, "HOPELESS", 1e6)
+    monkeypatch.setattr(halving, "whole", lambda *asked: whole(*asked)[:1])
+    run = write_run(tmp_path / "run", layers=60, activations=0, memory_bytes=None)
+    trained(run)
+    found = candidates(run)
+    assert {name: found[name].facts.has_all_rows for name in ("linear", "test-near", "test-law")} == {
+        "linear": True,
+        "test-near": True,
+        "test-law": True,
+    }
+    assert trained(run).trained == 0
+
+
+def test_a_family_that_fills_its_time_is_given_more_than_its_look_took(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = jobs(many, "linear", "test-near", "test-law")
+    some = {"learned_rows": 30, "learned_from": "train", "fit_seconds": 1.0}
+    standings = {
+        place: {name: replace(each, facts=replace(each.facts, **some)) for name, each in found.items()}
+        for place, found in read_standings(own).items()
+    }
+    (as_it_took,) = whole(own, standings, seconds=1.0)
+    monkeypatch.setattr(type(regressors[as_it_took.regressor]), "fills_time", True)
+    (longer,) = whole(own, standings, seconds=1.0)
+    assert longer.share == pytest.approx(halving.CUT_SHORT * as_it_took.share)
+
+
 def standing_of(prepared: Prepared, log_errors: dict[str, Any], like: Candidate) -> dict[str, Candidate]:
     """Candidates whose held-out predictions are off by these logarithms."""
     assert like.scores is not None
